@@ -17,7 +17,7 @@ from haltline.schemas.policy import Reading
 from haltline.schemas.record import canonical_json
 from haltline.schemas.tool_names import words
 
-_EXEC = Effect.EXEC
+_EXEC, _NETWORK = Effect.EXEC, Effect.NETWORK
 _SQL, _SHELL = Reading.SQL, Reading.SHELL
 _LOOKING = frozenset({Effect.READ, Effect.POLL})
 _ACTS = frozenset((
@@ -56,6 +56,8 @@ def is_outward(act: ToolCall) -> bool:
         return True
     operation = next((args[name] for name in _OPERATIONS if isinstance(args.get(name), str)), "")
     if operation and " " not in operation and len(operation) < _TAIL_CHARS:
+        if effect is _NETWORK and act.tool.use is not None:
+            return True  # as the description of tools says: a question that is put to a chat, a reaction
         return not _ACTS.isdisjoint(words(operation)) and _INPUT.isdisjoint((*words(operation), *named))
     if tool_effects.is_click(act.action):
         label = next((args[name] for name in _LABELS if isinstance(args.get(name), str)), "")

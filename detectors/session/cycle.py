@@ -2,8 +2,9 @@
 
 Fires: `cycle` when the last calls are `medium`, `high` or `critical` rounds of the same 2 to `max_period` calls, and
     all rounds after the first returned nothing new. The order within a round is ignored, since parallel calls of a
-    model turn may arrive in any order. Twice as many rounds are needed if the calls may have changed something, or have
-    no known results. `calls_in_turn`, if they are two, and none may have changed something.
+    model turn may arrive in any order. Twice as many rounds are needed if the calls have no known results, or may have
+    changed something, unless a look in each round shows the same as before. `calls_in_turn`, if they are two, and none
+    may have changed something.
     `going_in_circles`, for cycles with other calls in between, when calls that return nothing new outweigh the rest:
     each adds a point, a third of a point the first time; one that returns something new subtracts two thirds, one that
     changes something subtracts two; from `circles` points on.
@@ -32,6 +33,8 @@ from haltline.schemas.findings import Finding, Severity
 _OLD = (STALE, ONCE, RECEIPT, BLIND, VARIES)
 _WEAK = (RECEIPT, BLIND, VARIES)
 _PLAIN = (STALE, ONCE)
+_LOOKED_AT = {STALE, RECEIPT}
+"""The marks of a round in which something may have been changed, and a look shows that nothing was."""
 _TWO = 2
 _MAX_REPLAY_PERIOD = 15
 
@@ -118,7 +121,8 @@ class Cycle(Detector[Nearness]):
                 if sorted(name[:-1] for name in trail[end - period : end]) != newest:
                     break
                 rounds, end = rounds + 1, end - period
-            if rounds > 1 and any(name[-1] in _WEAK for name in trail[-period:]):
+            marks = {name[-1] for name in trail[-period:]}
+            if rounds > 1 and not marks.isdisjoint(_WEAK) and marks != _LOOKED_AT:
                 rounds = (rounds + 1) // 2
             if rounds > 1 and rounds * period > best[0] * best[1]:
                 best = (period, rounds)

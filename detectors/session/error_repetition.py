@@ -9,14 +9,16 @@ Fires: `repetitive_errors` on every error that raises the count of one normalise
     `same_call_actions`, such as a test that fails in the same way after each edit. It is `service_down` if the service
     that was called is at fault: overloaded, rate-limited or not reachable.
     `nothing_works` at the numbers in `in_a_row` of steps in a row that failed or were refused, whatever the calls and
-    the errors were.
+    the errors were. `same_call_fails` at the numbers in `same_failing` of them in a row that are the same call,
+    with errors that are worded differently: with nothing changed in between, the next try fails as well.
     `unread_turns` at the numbers in `unread` of model turns in a row that could not be parsed, so that no tool was
     called: the harness reports it to the model, and most models recover after a few.
 Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; an error that moved
     after a change: in another file, or with other facts printed; failures without information, such as a search without
     results; errors of calls that wait for something, for the first `poll_wait_s`;
     waiting for a service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike,
-    which are one failure, or that were cancelled because another one failed; unparsable turns with others between them.
+    which are one failure, or that were cancelled because another one failed; the same call a minute or more later;
+    unparsable turns with others between them.
 Misses: errors that are worded differently each time, with successes between them; loops in which every call succeeds;
     errors of different calls that are more than `last_actions` actions apart.
 """
@@ -29,7 +31,7 @@ from pydantic import Field
 
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.framework.base import Graded, settings
+from haltline.detectors.framework.base import Graded, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence, is_near, seconds
@@ -53,6 +55,11 @@ _INTERRUPTED = "interrupted"
 """Start of the error that the agent's side reports for a call cancelled before it started, which is not a refusal."""
 _MAX_UNREAD = 16
 _MAX_ROW = 16
+_CALL, _ERROR = 4, 5
+"""Positions in an entry of the steps in a row: the fingerprint of the call that failed, and its normalised error.
+Entries of earlier releases lack them."""
+_SPACING_MS = 60_000
+"""A call that is tried again so much later waits for something."""
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
@@ -99,6 +106,8 @@ class ErrorRepetition(Graded[State]):
     """Thresholds of medium, high and critical findings: unparsable turns in a row."""
     in_a_row: ManyCounts = (8, 9, 10)
     """Thresholds of medium, high and critical findings: steps in a row that failed or were refused."""
+    same_failing: ManyCounts = (3, 4, 4)
+    """Thresholds of medium, high and critical findings: failures of the same call in a row, whatever the errors."""
     poll_wait_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 600.0
     """Seconds that a call that waits for something may fail."""
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
@@ -108,7 +117,7 @@ class ErrorRepetition(Graded[State]):
         """Count an error or a refusal, or record what happened between errors."""
         if act.refused:
             interrupted = (act.event.error or "").startswith(_INTERRUPTED)
-            return None if interrupted else self._in_a_row(state, act, moved=False)
+            return None if interrupted else self._in_a_row(state, act)
         if act.failed and act.unread:
             return self._unread(state, act)
         if state.unread_count:
@@ -123,7 +132,7 @@ class ErrorRepetition(Graded[State]):
         if act.backs_off or (act.waits and self._may_wait(state, act)):
             return None
         moved = self._moved(state, act, key)
-        in_a_row = self._in_a_row(state, act, moved=moved)
+        in_a_row = self._in_a_row(state, act, key, moved=moved)
         again = self._again(state, act, key, moved=moved)
         return again if in_a_row is None or (again and again.severity >= in_a_row.severity) else in_a_row
 
@@ -201,18 +210,34 @@ class ErrorRepetition(Graded[State]):
         reason = f"{turns} turns in a row could not be read, so that nothing was done"
         return self.counted("unread_turns", turns, self.unread, reason, evidence(act, state.unread), turns=turns)
 
-    def _in_a_row(self, state: State, act: Observation, *, moved: bool) -> Finding | None:
+    def _in_a_row(self, state: State, act: Observation, key: str = "", *, moved: bool = False) -> Finding | None:
         """Count a step that failed, whatever it was."""
         if moved:
             state.row, state.row_count = [], 0
         if state.row and act.step <= int(state.row[-1][INDEX]):
             return None
-        state.row = [*state.row[1 - _MAX_ROW :], entry(act)]
+        state.row = [*state.row[1 - _MAX_ROW :], entry(act, *((act.fingerprint, key) if key else ()))]
         state.row_count += 1
         steps = state.row_count
         ended = "were refused" if act.refused else "failed"
         reason = f"{steps} steps in a row failed or were refused; the last {ended}: {act.subject:.120}"
-        return self.counted("nothing_works", steps, self.in_a_row, reason, evidence(act, state.row), steps=steps)
+        any_call = self.counted("nothing_works", steps, self.in_a_row, reason, evidence(act, state.row), steps=steps)
+        return worst_of((any_call, self._same_call(state, act) if key else None))
+
+    def _same_call(self, state: State, act: Observation) -> Finding | None:
+        """Count the last failures in a row that are of this call, if their errors differ."""
+        same: list[Entry] = []
+        for one in reversed(state.row):
+            if one[_CALL:_ERROR] != [act.fingerprint] or (
+                same and int(same[-1][TIME_MS]) - int(one[TIME_MS]) >= _SPACING_MS
+            ):
+                break
+            same.append(one)
+        if len({one[_ERROR] for one in same}) == 1:
+            return None  # the same error as well
+        tries = len(same)
+        reason = f"{tries} times in a row the same call failed in {seconds(same[::-1])}s: {act.subject:.120}"
+        return self.counted("same_call_fails", tries, self.same_failing, reason, evidence(act, same[::-1]), tries=tries)
 
     @staticmethod
     def _moved(state: State, act: Observation, key: str) -> bool:

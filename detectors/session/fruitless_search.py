@@ -13,6 +13,8 @@ Fires: `fruitless_search` when `medium`, `high` or `critical` lookups in a row f
     `nothing_new` by `nothing_new` lookups in a row of one kind whose whole results had no new words for the session: a
     tool that searches, whatever is searched for, with no page opened in between; or a tool that reads, or `sed -n`, of
     the same file, whichever part of it.
+    `same_answer` by `same_answer` searches in a row, in other words each time, that got the very same long result. Also
+    by calls of an unknown tool; but what that does may not show in its results, so that it is never critical.
 Quiet: after a lookup that finds something, and after any other call that did something, except thoughts; lookups
     without known results. For guesses: after a call whose result was new; receipts ("ok", "created", "sent"), and any
     other answer that is not negative. For `nothing_new`: results whose producer does not count new words.
@@ -32,6 +34,7 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.placeholders import is_placeholder
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -91,6 +94,9 @@ _SAME = 4
 """Position in an entry of a submission or a lookup: a digest of its arguments."""
 _ANSWER, _SIZE, _CALL = range(4, 7)
 """Positions in a command line's entry: its programs and answer, the answer's size, and a digest of the line."""
+_QUERY = 5
+"""Position in an entry of calls with the same long result, after a digest of it (`_ANSWER`): the call's fingerprint."""
+_LONG_BYTES = 200
 _PROGRAMS = re.compile(r"(?:^|[|;&(]\s*)(?:\w+=\S*\s+)*([\w./+-]+)")
 _MAX_PROGRAMS = 3
 _LEAST_CHARS = 8
@@ -141,6 +147,8 @@ class State(Stored):
     """The last of those in a row that had nothing new."""
     olds: int = 0
     """Their number."""
+    answered: list[Entry] = field(default_factory=list)
+    """The last calls in a row of one tool with the same long result, each with a digest of both and of the call."""
 
 
 @settings
@@ -163,14 +171,16 @@ class FruitlessSearch(Detector[State]):
     """Thresholds of medium, high and critical findings: different command lines with the same answer."""
     nothing_new: ManyCounts = (6, 9, 12)
     """Thresholds of medium, high and critical findings: lookups of one kind in a row without a new word."""
+    same_answer: ManyCounts = (3, 4, 5)
+    """Thresholds of medium, high and critical findings: different searches in a row with the same long result."""
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a lookup without results or a guess, or reset the counts."""
         found = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
-        old, none = self._nothing_new(state, act), self._nothing_found(state, act)
-        return worst_of((found, old, none)) if old or none else found
+        old, none, same = self._nothing_new(state, act), self._nothing_found(state, act), self._same_answer(state, act)
+        return worst_of((found, old, none, same)) if old or none or same else found
 
     def _nothing_found(self, state: State, act: Observation) -> Finding | None:
         if not (_is_empty(act) and _is_look(act)):
@@ -277,6 +287,24 @@ class FruitlessSearch(Detector[State]):
         )
         return self.counted("nothing_new", looks, self.nothing_new, reason, evidence(act, rows), looks=looks)
 
+    def _same_answer(self, state: State, act: Observation) -> Finding | None:
+        """Count a call with the result that other calls of its tool had just before; any other call ends it."""
+        if tools.thinks(act.action):
+            return None
+        answer = _long_answer(act)
+        if not answer or (state.answered and state.answered[-1][_ANSWER] != answer):
+            state.answered = []
+        if not answer or any(e[_QUERY] == act.fingerprint or int(e[INDEX]) >= act.step for e in state.answered):
+            return None  # see `repetition`; and calls of one model turn are asked without knowing the answer
+        rows = state.answered = [*state.answered, entry(act, answer, act.fingerprint)][-_MAX_ROWS:]
+        calls = len(rows)
+        reason = f"{calls} different calls in a row had the same result in {seconds(rows)}s, such as {act.subject:.120}"
+        counts = self.same_answer
+        found = self.counted("same_answer", calls, counts, reason, evidence(act, rows), calls=calls)
+        if found is not None and found.severity is Severity.CRITICAL and act.tool.effect is None:
+            return found.model_copy(update={"severity": Severity.HIGH})
+        return found
+
     def near(self, state: State) -> float:
         """The lookups in a row or the guesses, relative to the first count that is a finding."""
         halves = max((int(rows[-1][_HALVES]) for rows in state.answers.values()), default=0)
@@ -366,6 +394,21 @@ def _answer(act: Observation) -> str:
     if "% Total" in head:
         head = _METER.sub("", head[: 4 * _NO_CHARS])
     return f"{programs} {_without_own_words(act, _ID.sub(' ', head[:_NO_CHARS]))}"
+
+
+def _long_answer(act: Observation) -> str:
+    """A digest of a search and its whole result, if that is long; also of a call of an unknown tool. Else empty.
+
+    Files and records may be equal, and are to be read one by one.
+    """
+    event, effect = act.event, act.tool.effect
+    if act.runs or act.failed or act.refused or act.waits:
+        return ""
+    if effect is not None and not (effect is _READ and _searches(act.action)):
+        return ""
+    if (event.output_bytes or 0) < _LONG_BYTES or not event.output_digest or is_placeholder(event):
+        return ""
+    return f"{act.action} {event.output_digest}"
 
 
 def _without_own_words(act: Observation, text: str) -> str:

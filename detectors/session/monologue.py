@@ -3,21 +3,27 @@
 Fires: `monologue` when `same` messages since the last action are similar to the newest one. Messages are similar if at
     least `likeness` of their word pairs are the same; one counts in full if its numbers are also the same, three
     quarters if it was truncated, and half if its numbers differ.
+    `same_sentence` when `sentence` model turns since the last action say the same but for spaces and capitals, in a
+    session that has acted before: a sentence, as a short text such as `ok` may answer somebody. A turn counts half if
+    it has many more output tokens than text, as it may have called a tool that is not guarded.
     `idle_talk` when there are `talk` messages in a row, with any content, in a session that has acted before: agents
     that thank each other, or that a hook sends back to work. One counts half if it came `quick_s` or more after the one
     before it, as a person may have answered, or if its turn has many more output tokens than text, as it may have
     called a tool that is not guarded.
     `empty_turns` when `empty` turns in a row have neither text nor a call, in a session whose turns have texts, or with
-    `large_context` input tokens each. It is critical only if none of them had output tokens.
+    `large_context` input tokens each. It is critical only if none of them had output tokens, as others may have called
+    tools that are not guarded; or if they used `condensed` tokens and the context of none is larger than that of the
+    first, so that no result was added to it: the session condenses its context again and again.
     `talk_by_command` when `commands` in a row of them, in separate model turns, are command lines that only print a
     sentence: `echo` of fixed words to the terminal, or only comments; before the first action of the session, only from
     the third number on. `chanting` when one message repeats a passage `chants` times in a row, on the first, second and
     third such message of the last ten; five times as often, and fifty times, count as further messages. A message is a
     model turn with its text, or a call or command line that only says or thinks something.
-Quiet: after any action in between; after a pause of `pause_s` between two messages, or a message of a person: a person
-    was asked. A tool that sends its text to somebody, or has any other argument: it acts. Tables, code and lists, which
-    repeat words in differing passages. An `echo` together with other commands, into a file or a pipe, of a variable, or
-    of fewer than six words (`echo done`), which reports progress. The same command line repeated (see `repetition`).
+Quiet: after any action in between; after a pause of `pause_s` between two messages, a message of a person, or a prompt
+    that says something new: a person was asked. A tool that sends its text to somebody, or has any other argument: it
+    acts. Tables, code and lists, which repeat words in differing passages. An `echo` together with other commands, into
+    a file or a pipe, of a variable, or of fewer than six words (`echo done`), which reports progress. The same command
+    line repeated (see `repetition`). For `same_sentence`: what a harness says of its work on the context.
 Misses: the same content in other words fewer than `talk` times; empty turns of producers that never report a text,
     with little context; of texts whose producer does not count repetitions, those after the recorded beginning.
 """
@@ -50,11 +56,12 @@ from haltline.schemas.repeated_passage import repeated_passage
 from haltline.schemas.stored import Stored
 
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
-_MODEL_TURN, _SHELL = Kind.MODEL_TURN, Reading.SHELL
+_MODEL_TURN, _STARTED, _SHELL = Kind.MODEL_TURN, Kind.SESSION_STARTED, Reading.SHELL
 
-_TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH = range(4, 9)
+_TURN, _WHOLE, _CUT, _NUMBERS, _SKETCH, _SENTENCE, _HALVES = range(4, 11)
 """Positions in an entry: the number of the message, the digest of its text, whether it was truncated, a checksum of its
-numbers, and a sketch of its words."""
+numbers, a sketch of its words, a digest of the sentence that a model turn says, and what that turn counts, in halves.
+Entries of earlier releases lack the last two."""
 
 _MAX_MESSAGES = 12
 _RECENT_TURNS = 10
@@ -74,7 +81,7 @@ _TALKS = frozenset((
 _TO_SOMEBODY = frozenset(tools.arguments("recipient"))
 _TEXTS = tools.arguments("said")
 _WORDS_OF = frozenset(_TEXTS)
-_OTHER_TOKENS = 50
+_OTHER_TOKENS = 64
 """A turn with so many output tokens more than half its text's bytes has done more than talk."""
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")
@@ -86,6 +93,10 @@ _LAST_PART = re.compile(r"__|[./:]")
 _MAX_SPOKEN_CHARS = 4096
 _SENTENCE_WORDS = 6
 """Fewer words, as in `echo done`, only report progress."""
+_NOTICE = re.compile(
+    r"\b(?:trim|condens|compact|compress|summari[sz]|truncat)\w*\b.{0,40}\b(?:prompt|context|conversation|history)\b"
+)
+"""What harnesses say, in a turn of the model, of their own work on its context."""
 _WORD = re.compile(r"(?<![\w$/-])[A-Za-z]+(?![\w/])")
 _ECHO = (
     r"""echo(?:[ \t]+(?:"(?:[^"$`\\]|\\.)*+"|'[^']*+'|[^\s"'$`\\|&;<>()#*?~{\[][^\s"'$`\\|&;<>()*?{\[]*+))*+[ \t]*+"""
@@ -113,6 +124,10 @@ class State(Stored):
     """What they used."""
     empty_output: bool = False
     """Some of them had output tokens."""
+    empty_context: int = 0
+    """Input tokens of the first of them."""
+    empty_grew: bool = False
+    """A later one had more."""
     has_texts: bool = False
     """The producer reports texts of turns."""
     acts: int = 0
@@ -132,17 +147,21 @@ class Monologue(Detector[State]):
     """Messages without an action in between, or repetitions within one of them."""
 
     id: ClassVar[str] = "monologue"
-    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
-    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TURN
+    reads: ClassVar[frozenset[Kind]] = frozenset({Kind.SESSION_STARTED, Kind.MODEL_TURN, Kind.PROPOSED, Kind.COMPLETED})
+    sees: ClassVar[Trait] = Trait.ATTEMPT | Trait.TURN | Trait.TASK
 
     same: Counts = (3, 4, 10)
     """Thresholds of medium, high and critical findings: similar messages."""
+    sentence: Many = 3
+    """Model turns that are the same sentence."""
     talk: ManyCounts = (8, 12, 16)
     """Thresholds of medium, high and critical findings: messages of any kind."""
     empty: ManyCounts = (10, 15, 20)
     """Thresholds of medium, high and critical findings: turns with neither text nor call."""
     large_context: Annotated[int, Field(ge=1, le=10_000_000), Stricter.LOWER] = 50_000
     """Input tokens of a turn from which on it counts as empty even if the session's turns never have texts."""
+    condensed: Annotated[int, Field(ge=1, le=100_000_000), Stricter.LOWER] = 2_000_000
+    """Tokens of empty turns in a row whose context does not grow, from which on they are critical."""
     commands: ManyCounts = (2, 3, 4)
     """Thresholds of medium, high and critical findings: command lines that only print text."""
     chants: Many = 10
@@ -155,8 +174,8 @@ class Monologue(Detector[State]):
     """Seconds. A message that comes later after the one before it counts half as idle talk."""
 
     def concerns(self, act: Observation) -> bool:
-        """Model turns, and calls that only talk."""
-        if act.kind is _MODEL_TURN:
+        """Model turns, calls that only talk, and prompts."""
+        if act.kind is _MODEL_TURN or act.kind is _STARTED:
             return True
         if not act.is_attempt:
             return False
@@ -164,15 +183,16 @@ class Monologue(Detector[State]):
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Compare the message with those before it."""
+        if act.kind is _STARTED:
+            _restart(state)
+            return None
         state.talked += act.is_attempt
         acts = act.index - state.talked
         gap_ms = act.time_ms - state.last_ms
         state.last_ms = max(state.last_ms, act.time_ms)
         if gap_ms > self.pause_s * 1000 or acts != state.acts or _is_person(act):
-            state.acts, state.turns, state.idle, gap_ms = acts, 0, 0.0, 0
-            state.messages.clear()
-            state.spoken.clear()
-            _end_empty(state)
+            state.acts, gap_ms = acts, 0
+            _restart(state)
             if _is_person(act):
                 return None
         if not act.is_attempt and not (act.event.output_head or act.event.output_digest):
@@ -194,7 +214,7 @@ class Monologue(Detector[State]):
         state.nearness = min(1.0, max(counted / self.same[0], state.idle / self.talk[0] if acts else 0.0))
         found = [self._chanting(state, act, text, message), self._monologue(act, [*alike, message], counted)]
         if acts > 0:
-            found.append(self._idle(state, act))
+            found += [self._idle(state, act), self._same_sentence(state, act, message)]
         if act.runs:
             state.spoken = [*state.spoken, message[: _TURN + 1]][-_MAX_MESSAGES:]
             found.append(self._by_command(state, act))
@@ -225,6 +245,17 @@ class Monologue(Detector[State]):
             "monologue", counted, self.same, reason, events, also=also, messages=messages, counted=counted
         )
 
+    def _same_sentence(self, state: State, act: Observation, message: Entry) -> Finding | None:
+        """Count the model turns that say the same sentence."""
+        sentence = str(message[_SENTENCE])
+        same = [m for m in state.messages if sentence and m[_SENTENCE:_HALVES] == [sentence]]
+        turns = sum(int(m[_HALVES]) for m in same) / 2
+        if turns < self.sentence:
+            return None
+        reason = f"{len(same)} times the same sentence in {seconds(same)}s with no action in between"
+        events, counts = evidence(act, same), (self.sentence, self.sentence, self.sentence)
+        return self.counted("same_sentence", turns, counts, reason, events, messages=len(same), counted=turns)
+
     def _idle(self, state: State, act: Observation) -> Finding | None:
         if state.idle < self.talk[0]:
             return None
@@ -240,6 +271,8 @@ class Monologue(Detector[State]):
         if not state.has_texts and context < self.large_context:
             return None
         state.empties += 1
+        state.empty_context = state.empty_context or context
+        state.empty_grew |= context > state.empty_context
         if usage is not None:
             state.empty_tokens += usage.tokens
             state.empty_output |= usage.output_tokens > 0
@@ -247,18 +280,25 @@ class Monologue(Detector[State]):
         turns, (first, high, critical) = state.empties, self.empty
         if turns < first:
             return None
+        severity = Severity.MEDIUM if turns < high else Severity.HIGH
+        if (turns >= critical and not state.empty_output) or (
+            not state.empty_grew and state.empty_tokens >= self.condensed
+        ):
+            severity = Severity.CRITICAL
         return self.finding(
             "empty_turns",
-            Severity.MEDIUM
-            if turns < high
-            else Severity.HIGH
-            if turns < critical or state.empty_output
-            else Severity.CRITICAL,
+            severity,
             f"{turns} model turns in a row with neither text nor call, which used {state.empty_tokens} tokens",
             evidence(act, state.empty),
             confidence=min(1.0, turns / critical),
             values={"turns": turns, "tokens": state.empty_tokens},
-            thresholds={"medium": first, "high": high, "critical": critical, "large_context": self.large_context},
+            thresholds={
+                "medium": first,
+                "high": high,
+                "critical": critical,
+                "large_context": self.large_context,
+                "condensed": self.condensed,
+            },
         )
 
     def _by_command(self, state: State, act: Observation) -> Finding | None:
@@ -307,9 +347,17 @@ def _talks(action: str) -> bool:
     return _LAST_PART.split(action.lower())[-1] in _TALKS
 
 
+def _restart(state: State) -> None:
+    state.turns, state.idle = 0, 0.0
+    state.messages.clear()
+    state.spoken.clear()
+    _end_empty(state)
+
+
 def _end_empty(state: State) -> None:
     if state.empties:
         state.empty, state.empties, state.empty_tokens, state.empty_output = [], 0, 0, False
+        state.empty_context, state.empty_grew = 0, False
 
 
 def _does_more(act: Observation) -> bool:
@@ -347,7 +395,11 @@ def _row(act: Observation, text: str, turn: int) -> Entry:
     whole = (event.output_digest if is_turn else event.args_digest) or ("" if cut else _checksum(text))
     words = _DIGITS.sub("#", plain).split()
     numbers = _checksum(" ".join(_DIGITS.findall(plain)))
-    return entry(act, turn, whole[:64], int(cut), numbers, _sketch(words))
+    sentence = ""
+    if is_turn and len(words) >= _SENTENCE_WORDS and _NOTICE.search(plain) is None:
+        is_part = cut or len(text) > _READ_CHARS
+        sentence = whole[:64] if is_part else _checksum(" ".join(plain.split()))
+    return entry(act, turn, whole[:64], int(cut), numbers, _sketch(words), sentence, 1 if _does_more(act) else 2)
 
 
 def _sketch(words: list[str]) -> str:

@@ -4,7 +4,9 @@ Fires: `identical_calls` when a call returns the same result as before and its c
     `critical` of its kind (the first, second and third number of a setting), within `window_s` or the last
     `last_actions` actions. A repetition counts in full if nothing was learned since the last time, a quarter if
     something was; the count restarts if something was changed. Calls are the same if they differ only in what varies by
-    itself (see `fingerprint`). Calls without known results count half. `repeated_calls` if some of them count less.
+    itself (see `fingerprint`). Calls without known results count half, and four fifths if they run no program, change
+    nothing that is known, and nothing was done in between. `repeated_calls` if some of them count less, or nothing is
+    known of the tool.
     `no_visible_effect` by `unseen` calls in a row of a tool that may change something, whose long results begin alike:
     a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
     only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
@@ -42,15 +44,17 @@ from haltline.detectors.features.call_history import (
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.outward import act_key, inserts, is_outward
-from haltline.detectors.features.tool_classifier import UNKNOWN
+from haltline.detectors.features.tool_classifier import UNKNOWN, short_name
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, is_near, seconds
 from haltline.schemas import tools
+from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding
 from haltline.schemas.record import canonical_json
 from haltline.schemas.stored import Stored
+from haltline.schemas.tool_names import words
 
 _Count = Annotated[int, Field(ge=2, le=MAX_ROWS), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
@@ -58,8 +62,15 @@ Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
 _KEY = 4
+_BLIND, _BLIND_IN_A_ROW = 0.5, 0.8
+"""The weights of calls without known results."""
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
+_MOVES = frozenset((
+    "click", "decrease", "decrement", "down", "draw", "increase", "increment", "jump", "left", "move", "redo", "right",
+    "roll", "rotate", "spin", "swipe", "tap", "tick", "toggle", "turn", "undo", "up", "walk", "zoom",
+))  # fmt: skip
+"""So are these, if a word of their name is one of them."""
 _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )
@@ -105,8 +116,8 @@ class Repetition(Detector[State]):
     """Calls that change something."""
     destructive: Counts = (2, 3, 3)
     """Calls that destroy something."""
-    unknown: Counts = (5, 7, 10)
-    """Tools with unknown effects and short answers."""
+    unknown: Counts = (4, 5, 5)
+    """Tools with unknown effects and short answers: some step through something."""
     stepping: ManyCounts = (10, 20, 40)
     """Unknown tools whose names suggest repeated calls, such as `next`; in a row."""
     printing: Counts = (3, 9, 12)
@@ -182,14 +193,15 @@ class Repetition(Detector[State]):
         count = (FULL + sum(int(r[QUARTERS]) for r in rows[1:])) / FULL
         if len(rows) > MAX_ROWS:  # more than are stored
             count += max(0, again.known.idle + 2 - len(rows))
-        count *= 0.5 if again.blind else 1.0
+        if again.blind:
+            count *= _BLIND_IN_A_ROW if _is_in_a_row(act, rows) else _BLIND
         state.nearness = min(1.0, count / counts[0])
         if count < counts[0] or len(rows) < 2:
             return None
         what = f"{len(rows)} times the same {sort} call with the same result in {seconds(rows)}s"
         weighed = "" if count == len(rows) else f", counted as {count:g}"
         return self.counted(
-            "repeated_calls" if weighed else "identical_calls",
+            "repeated_calls" if weighed or sort == Sort.UNKNOWN else "identical_calls",
             count,
             counts,
             f"{what}{weighed}: {act.subject:.200}",
@@ -209,7 +221,7 @@ class Repetition(Detector[State]):
         if act.runs and _PRINTS.match(act.head) is not None:
             return "printing"
         sort = sort_of(act)
-        return "stepping" if sort is Sort.UNKNOWN and _STEPS.search(act.action) else sort.value
+        return "stepping" if sort is Sort.UNKNOWN and _advances(act.action) else sort.value
 
     def _unseen(self, state: State, act: Observation, again: Again) -> Finding | None:
         """Count a call that may have changed something, just after the same call, with a result that begins alike."""
@@ -300,6 +312,17 @@ class Repetition(Detector[State]):
         return self.counted(
             "same_edit", edits, counts, reason, events, also=self.thresholds("last_actions"), edits=edits
         )
+
+
+@lru_cache(maxsize=1024)
+def _advances(action: str) -> bool:
+    return _STEPS.search(action) is not None or not _MOVES.isdisjoint(words(short_name(action)))
+
+
+def _is_in_a_row(act: Observation, rows: list[Entry]) -> bool:
+    """Return whether a call that runs no program, and changes nothing known, was made with no other one in between."""
+    in_a_row = int(rows[-1][INDEX]) - int(rows[0][INDEX]) == len(rows) - 1
+    return in_a_row and (act.tool.effect is None or act.tool.effect is Effect.READ)
 
 
 def _is_edit(act: Observation) -> bool:

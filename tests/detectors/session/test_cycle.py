@@ -59,6 +59,18 @@ def found(events: Events, detector: Cycle = DETECTOR) -> dict[str, str]:
         "two rounds of tools of which nothing is known": (pressed("abab"), {}),
         "three of them count as two": (pressed("ababab"), {"cycle": "m"}),
         "five count as three": (pressed("ababababab"), {"cycle": "mmmmc"}),
+        "of such a tool and a look, which shows no change": (
+            in_turn(range(0, 8, 2), lambda s: event(s, "press", "key=a", output_head="ok"), look),
+            {"cycle": "ccc"},
+        ),
+        "a look that shows a change": (
+            in_turn(
+                range(0, 16, 2),
+                lambda s: event(s, "press", "key=a", output_head="ok"),
+                lambda s: look(s, result=f"{s}"),
+            ),
+            {},
+        ),
         "results that nobody tells count half": (
             [event(s, "read_file", f"path=/srv/{'ab'[s % 2]}") for s in range(8)],
             {"cycle": "mmm"},

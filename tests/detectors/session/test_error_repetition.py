@@ -79,8 +79,8 @@ def unread(second: float) -> ActionEvent:
         "three are medium": (errors(0, 5, 10), "m"),
         "four are high": (errors(0, 5, 10, 15), "mh"),
         "six and more are critical": (errors(0, 5, 10, 15, 20, 25, 30), "mhhcc"),
-        "different errors": (
-            [event(s, "read", None, f"error {word}") for s, word in enumerate(("one", "two", "x"))],
+        "different errors of different calls": (
+            [event(s, "read", f"path={word}", f"error {word}") for s, word in enumerate(("one", "two", "x"))],
             "",
         ),
         "one guessed path after another": (
@@ -268,6 +268,34 @@ def whatever(second: float) -> ActionEvent:
     },
 )
 def test_steps_in_a_row_that_fail(events: Events, found: str) -> None:
+    only = ErrorRepetition(medium=99, high=99, critical=99)
+    assert severities(only, events) == found
+
+
+WORDS = ("command not found", "still not found", "another error", "no such thing", "broken pipe", "bad magic")
+
+
+def again(second: float, command: str = "make-it") -> ActionEvent:
+    """The same call, whose error is worded differently each time."""
+    return bash(second, command, WORDS[int(second) % len(WORDS)])
+
+
+@cases(
+    "events, found",
+    {
+        "three are a hint, four are critical": (each(6, again), "mccc"),
+        "another failure in between": ([again(0), again(1), again(2, "other"), again(3), again(4)], ""),
+        "something that works in between": ([again(0), again(1), bash(2, "ls"), again(3), again(4)], ""),
+        "an edit in between": (in_turn(range(0, 12, 2), again, edit), ""),
+        "a minute later each time: it waits for something": ([again(s * 61) for s in range(6)], ""),
+        "a thought in between": (
+            in_turn(range(0, 8, 2), again, lambda s: event(s, "think", args={"thought": s})),
+            "mc",
+        ),
+        "calls of one turn are one try": ([c for n in range(2) for c in turn(n * 10)], ""),
+    },
+)
+def test_the_same_call_fails_in_other_words(events: Events, found: str) -> None:
     only = ErrorRepetition(medium=99, high=99, critical=99)
     assert severities(only, events) == found
 

@@ -97,6 +97,51 @@ def test_lookups_that_bring_nothing_new(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
+def answered(second: float, action: str = "search", size: int = 400, digest: str = "d", **fields: Any) -> ActionEvent:
+    """A call with other arguments each time, and one answer."""
+    answer: dict[str, Any] = {"output_head": "asyncio: event loop", "output_bytes": size, "output_digest": digest}
+    return event(second, action, args={"query": f"loop is closed, {WORDS[int(second) % 8]}"}, **answer, **fields)
+
+
+def asked_at_once(second: float) -> list[ActionEvent]:
+    """Three searches of one model turn: all are proposed before the first result."""
+    answer: dict[str, Any] = {"output_head": "a", "output_bytes": 400, "output_digest": "d"}
+    calls = [call(second + n / 99, "search", args={"query": f"{second} {n}"}, **answer) for n in range(3)]
+    return [e for phase in zip(*calls, strict=True) for e in phase]
+
+
+WORDS = ("how", "why", "fix", "solve", "what", "when", "error", "help")
+
+
+@cases(
+    "events, found",
+    {
+        "searches in other words": (each(6, answered), "mhcc"),
+        "a tool of which nothing is known: no stop": (each(6, answered, "lookup"), "mhhh"),
+        "short answers, which may be receipts": (each(8, answered, size=40), ""),
+        "other answers": ([answered(s, digest=f"{s}") for s in range(8)], ""),
+        "one other answer in between": ([answered(s, digest="other" if s == 2 else "d") for s in range(5)], ""),
+        "something was done in between": (
+            [answered(s) if s != 2 else event(s, "edit_file", args={"path": "a.py"}) for s in range(5)],
+            "",
+        ),
+        "thoughts in between": ([answered(s // 2) if s % 2 == 0 else event(s, "think") for s in range(9)], "mhc"),
+        "the same call is left to another rule": ([answered(0, action="search")] * 6, ""),
+        "files that are equal": (each(8, answered, "read_file"), ""),
+        "searches of one turn are asked at once": ([c for n in range(3) for c in asked_at_once(n * 9)], "m"),
+        "a tool that writes": (each(8, answered, "write_note"), ""),
+        "programs, whose output may be a progress bar": (
+            [bash(s, f"./run {s}", output_bytes=400, output_digest="d", output_head="ok") for s in range(8)],
+            "",
+        ),
+        "failures": (each(8, answered, error="503"), ""),
+        "answers whose digest is not known": (each(8, answered, digest=None), ""),
+    },
+)
+def test_different_calls_with_the_same_long_answer(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
+
+
 def test_the_finding_says_what_was_seen() -> None:
     ((_, finding),) = findings(DETECTOR, [search(10 * s) for s in range(10)])
     assert (finding.code, finding.severity) == ("fruitless_search", Severity.MEDIUM)

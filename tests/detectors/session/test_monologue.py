@@ -3,9 +3,9 @@ from typing import Any
 import pytest
 
 from haltline.detectors.session.monologue import Monologue
-from haltline.schemas.events import ActionEvent, Kind, Usage
+from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, nearness, severities
+from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, in_turn, nearness, severities
 
 DETECTOR = Monologue()
 TEXT = "I will now look at the configuration of the warehouse. Let me continue."
@@ -24,6 +24,10 @@ def say(second: float, text: str = TEXT, **fields: Any) -> tuple[ActionEvent, Ac
 
 def other_words(number: int) -> str:
     return " ".join(WORDS[(number * k + k) % len(WORDS)] for k in range(1, 12)) + f" {number}"
+
+
+def read(second: float) -> ActionEvent:
+    return event(second, "read_file", args={"path": f"{second:g}.py"})
 
 
 def echoes(count: int, start: float = 1) -> list[ActionEvent]:
@@ -89,6 +93,46 @@ def test_messages_that_are_alike(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
+def prompt(second: float) -> ActionEvent:
+    """A prompt of the user that says something new."""
+    return event(second, "", kind=Kind.SESSION_STARTED, outcome=None, task=Task(prompts=2), event_id=f"prompt {second}")
+
+
+SENTENCE = "Hmm, let me look somewhere else."
+
+
+@cases(
+    "events, found",
+    {
+        "a sentence three times": ([*LOOKED, *each(range(1, 5), turn, SENTENCE)], "cc"),
+        "spaces and capitals differ": (
+            [*LOOKED, *(turn(s, t) for s, t in enumerate((SENTENCE, f"  {SENTENCE}", SENTENCE.upper()), 1))],
+            "c",
+        ),
+        "numbers differ": ([*LOOKED, *(turn(s, f"{SENTENCE} {s}") for s in range(1, 4))], ""),
+        "a short answer may be one to somebody": ([*LOOKED, *each(range(1, 4), turn, "All done!")], "m"),
+        "in a session that never acted": (each(3, turn, SENTENCE), "m"),
+        "before each of several calls": (in_turn(range(0, 12, 2), lambda s: turn(s, SENTENCE), read), ""),
+        "a prompt in between": ([*LOOKED, turn(1, SENTENCE), turn(2, SENTENCE), prompt(3), turn(4, SENTENCE)], ""),
+        "tools that are not guarded may have been called": (
+            [*LOOKED, *each(range(1, 4), turn, SENTENCE, usage=Usage(output_tokens=150))],
+            "m",
+        ),
+        "a harness says what it does": (
+            [*LOOKED, *each(range(1, 4), turn, "Trimming prompt to meet context window limitations")],
+            "m",
+        ),
+        "long texts that are equal": ([*LOOKED, *each(range(1, 4), turn, SENTENCE * 30, output_digest="d")], "c"),
+        "long texts that begin alike": (
+            [*LOOKED, *(turn(s, SENTENCE * 30, output_digest=f"d{s}") for s in range(1, 4))],
+            "m",
+        ),
+    },
+)
+def test_the_same_sentence_instead_of_an_act(events: Events, found: str) -> None:
+    assert severities(Monologue(chants=10_000), events) == found
+
+
 @cases(
     "turns, before, found",
     {
@@ -123,6 +167,7 @@ def test_a_message_counts_half_as_talk_if(every_s: int, fields: dict[str, Any], 
 
 SILENT: dict[str, Any] = {"output_head": None, "output_bytes": None}
 LARGE = {"usage": Usage(input_tokens=190_000)} | SILENT
+CONDENSED = {"usage": Usage(input_tokens=190_000, output_tokens=900)} | SILENT
 CALLING = {"usage": Usage(input_tokens=4_000, output_tokens=80)} | SILENT
 
 
@@ -131,7 +176,12 @@ CALLING = {"usage": Usage(input_tokens=4_000, output_tokens=80)} | SILENT
     {
         "after a turn with a text": ([turn(0), *each(range(1, 21), turn, **SILENT)], "mmmmmhhhhhc"),
         "which never have a text": (each(30, turn, **SILENT), ""),
-        "with much context": (each(20, turn, **LARGE), "mmmmmhhhhhc"),
+        "with much context": (each(20, turn, **(LARGE | {"usage": Usage(input_tokens=60_000)})), "mmmmmhhhhhc"),
+        "two million tokens, and nothing is added to the context": (each(12, turn, **CONDENSED), "mcc"),
+        "as many, but results are added": (
+            [turn(s, **SILENT, usage=Usage(input_tokens=190_000 + 500 * s, output_tokens=900)) for s in range(12)],
+            "mmm",
+        ),
         "with output: it may have called tools that are not guarded": (
             [turn(0), *each(range(1, 22), turn, **CALLING)],
             "mmmmmhhhhhhh",

@@ -7,7 +7,7 @@ import pytest
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, findings, in_turn, severities
+from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, in_turn, severities
 
 DETECTOR = Repetition()
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
@@ -102,7 +102,8 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "five equal messages": (each(5, event, "send_email", args={"to": "ada"}, output_head="sent"), "mhc"),
         "five equal writes": (each(5, event, "write_file", args={"content": "b"}, output_head="ok"), "mcc"),
         "three deletes": (each(3, event, "delete_asset", "asset_id=a", output_head="deleted"), "mc"),
-        "a tool of which nothing is known may go further": (each(7, submit, None, "correct"), "mmh"),
+        "a tool of which nothing is known may go further": (each(7, submit, None, "correct"), "mccc"),
+        "a tool that moves something by a little": (each(9, event, "mcp__lamp__turn_up", output_head="ok"), ""),
         "but not one that answers at length": (each(5, submit, None, "a customer " * 9), "mcc"),
         "a key that is pressed": (
             each(41, event, "press_key", "key=Tab", output_head="ok"),
@@ -122,7 +123,7 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "proposed, completed": (each(4, call, "get_order", "order=1", output_head="x"), "mc"),
         "completed, of a session that tells no results at all": (
             [e.model_copy(update={"kind": Kind.PROPOSED, "outcome": None}) for e in each(8, look, None)],
-            "mmc",
+            "mcccc",
         ),
         "cancelled with another one": (
             each(range(0, 60, 10), call, "get_order", "order=1", "<tool_use_error>Sibling tool call errored"),
@@ -255,6 +256,11 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             "mhc",
         ),
         "the operation decides: sent": ([message(s, "send") for s in range(5)], "mhc"),
+        "the operation decides: asked of a chat": ([message(s, "poll") for s in range(5)], "mhc"),
+        "the operation decides: polled": (
+            [event(s, "process", args={"action": "poll", "id": 1}, output_head=f"line {s}") for s in range(5)],
+            "",
+        ),
         "the operation decides: read": ([message(s, "read") for s in range(9)], ""),
         "an order that is placed again, wherever the button is": (
             [click_on(s, "Place order button", f"e{s}") for s in range(5)],
@@ -322,10 +328,21 @@ def test_counts(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
 
 
-def test_results_that_nobody_tells_count_half() -> None:
-    found = findings(DETECTOR, each(9, look, None))
-    assert [f.severity for _, f in found] == [Severity.MEDIUM, Severity.MEDIUM, Severity.CRITICAL, Severity.CRITICAL]
-    assert found[0][1].confidence < 0.6
+@cases(
+    "events, found",
+    {
+        "four fifths if the tool reads": (each(6, look, None), "mcc"),
+        "a quarter of half with others in between": (
+            rounds(9, lambda s: look(s, None), lambda s: look(s, None, id=s)),
+            "",
+        ),
+        "half if a program is run": (each(9, bash, "cat a.log", output_head=None), "mmcc"),
+        "four fifths if nothing is known of the tool": (each(8, event, "ping_lamp", args={"lamp": 1}), "mmcc"),
+        "half if something may be changed": (each(8, event, "update_lamp", args={"lamp": 1}), "mmh"),
+    },
+)
+def test_results_that_nobody_tells_count_less(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
 
 
 def numbered(calls: list[tuple[ActionEvent, ActionEvent]]) -> list[list[ActionEvent]]:
