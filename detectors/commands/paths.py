@@ -10,6 +10,7 @@ The rules of this module:
   (`backup`, `app_backup`, `x.bak`) is PLAIN.
 - Below `/srv` and `/var/www`, which are served, only unambiguous names are scratch
   (`node_modules`, `__pycache__`): a `dist` there is a published site.
+- `/usr/lib/python3/site-packages/x` is SCRATCH, since it can be installed again; the directory of all of them is PLAIN.
 - Names that also name source code (`build`, `target`, `dist`, `out`) do not make a single source file scratch.
 - A path that starts with an unknown variable is PLAIN unless a name in it is scratch; `/$X`, removed with everything
   below it, is SEVERE, since an empty variable makes it `/`.
@@ -42,7 +43,8 @@ _CRITICAL_FILES = frozenset(listed("""
     /etc/passwd /etc/shadow /etc/group /etc/sudoers /etc/fstab /etc/hosts /etc/resolv.conf /etc/ssh/sshd_config
 """))  # fmt: skip
 _SCRATCH_NAMES = frozenset(listed("""
-    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs htmlcov
+    node_modules site-packages __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs
+    htmlcov
     .coverage coverage.xml .cache .npm .next .nuxt .turbo .parcel-cache .svelte-kit .angular .gradle .terraform
     .ipynb_checkpoints DerivedData _build .tmp nohup.out .DS_Store .eslintcache CMakeFiles CMakeCache.txt .nyc_output
     .vite .webpack .sass-cache .bundle _cacache .dmypy.json .pytype .swc __pypackages__
@@ -130,7 +132,7 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
         if parts[0] == "srv" or parts[:2] == ["var", "www"]:
             return not is_production(*parts) and not _SCRATCH_NAMES.isdisjoint(parts[2:])
         if parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]:
-            return False
+            return "site-packages" in parts[1:-1]  # one package, which pip installs again
     for part in parts:
         match _hint_of(part):
             case _PathHint.GIT:
