@@ -362,7 +362,8 @@ def _plain_result(act: Observed, clean: Callable[[str], str], *, waiting: bool) 
     """The key of the masked result; empty if there is none."""
     event = act.event
     if act.failed and not act.timed_out:
-        key = act.error_key(Normalization.LOW)
+        # A wait that its time ended may say how far it got: the numbers in it are progress.
+        key = event.error or event.output_head if act.waits else act.error_key(Normalization.LOW)
         if key:
             return f"!{digest((clean(key) if waiting else key).encode())}"
     head, size = event.output_head, event.output_bytes

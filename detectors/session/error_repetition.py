@@ -15,10 +15,10 @@ Fires: `repetitive_errors` on every error that raises the count of one normalise
     called: the harness reports it to the model, and most models recover after a few.
 Quiet: errors of a call that has succeeded since; a test run with fewer failures than ever before; an error that moved
     after a change: in another file, or with other facts printed; failures without information, such as a search without
-    results; errors of calls that wait for something, for the first `poll_wait_s`;
-    waiting for a service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike,
-    which are one failure, or that were cancelled because another one failed; the same call a minute or more later;
-    unparsable turns with others between them.
+    results; errors of calls that wait for something, for the first `poll_wait_s` since they last changed; waiting for a
+    service with increasing pauses (see `infrastructure_outage`); calls of one model turn that fail alike, which are one
+    failure, or that were cancelled because another one failed; the same call a minute or more later; unparsable turns
+    with others between them.
 Misses: errors that are worded differently each time, with successes between them; loops in which every call succeeds;
     errors of different calls that are more than `last_actions` actions apart.
 """
@@ -253,7 +253,9 @@ class ErrorRepetition(Graded[State]):
         return all(len(e) > _DETAIL and e[_DETAIL] != act.error_detail for e in before)
 
     def _may_wait(self, state: State, act: Observation) -> bool:
-        """Return whether the call has waited for less than `poll_wait_s`."""
+        """Return whether the call has waited for less than `poll_wait_s`, or since its result last changed."""
+        if act.again is not None and not act.again.stale:
+            state.polls.pop(act.subject, None)
         first_ms = state.polls.setdefault(act.subject, act.time_ms)
         if len(state.polls) > _MAX_POLLS:
             del state.polls[next(iter(state.polls))]

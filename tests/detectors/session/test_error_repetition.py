@@ -205,6 +205,13 @@ def unread(second: float) -> ActionEvent:
         # waiting
         "waits its time": (each(range(0, 600, 10), status), ""),
         "waits for ever": (each(range(0, 660, 10), status), "mhhc"),
+        "a wait that its time ended, and that gets on": (
+            [
+                bash(s * 40, "kubectl rollout status d", f"{s // 9} of 7 updated\ntimed out waiting for the condition")
+                for s in range(60)
+            ],
+            "",
+        ),
         "a command that waits": (each(range(0, 600, 10), bash, "sleep 5; curl h", "curl: (7) connection refused"), ""),
         "the same without waiting": (each(range(0, 50, 10), bash, "curl h", "curl: (7) connection refused"), "mhh"),
         "begins anew when it worked": (
