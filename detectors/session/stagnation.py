@@ -8,7 +8,8 @@ Fires: `stagnation` when an additive model scores the progress of the session (`
     (critical), without an edit of a file or an external effect since (`whole_results`). Steps with new results count
     against it.
 Quiet: an edit-and-test cycle, beyond warnings, while fewer than `known_stop` steps without an edit or a new result lie
-    behind; repeated lookups; much reading; fewer than `least_steps` steps. The model was trained on recorded sessions
+    behind, and without warnings too if two thirds of the last calls changed something or had another result than ever
+    before; repeated lookups; much reading; fewer than `least_steps` steps. The model was trained on recorded sessions
     of coding, security and office agents: fleets with other work should train their own model (`haltline learn`).
 Misses: sessions without published results; work on invented data whose results look new (`invented_data`); a step that
     is wrong but new.
@@ -20,6 +21,7 @@ from msgspec import field
 from pydantic import Field, model_validator
 
 from haltline.detectors.features.additive_model import Model, shipped
+from haltline.detectors.features.call_history import CHANGE, NEWS
 from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.whole_results import MAX_STEPS
@@ -33,6 +35,8 @@ SHIPPED = shipped("stagnation")
 _REASONS = 3
 """Features named in a reason."""
 _EVIDENCE = 8
+_LAST_CALLS = 12
+"""Calls of which most must have got on."""
 _FLOOR = -6.0
 """The score at which `near` starts: most steps of normal sessions are below it."""
 
@@ -105,6 +109,8 @@ class Stagnation(Detector[State]):
         known = measure.whole.steps
         if (score < self.hint_at or measure.steps < self.least_steps) and known < self.known_hint:
             return None
+        if known < self.known_stop and act.event.output_novelty is not None and _gets_on(act):
+            return None
         state.rows.append(entry(act))
         del state.rows[:-_EVIDENCE]
         severity = self._severity(scores) if measure.steps >= self.least_steps else None
@@ -165,3 +171,9 @@ class Stagnation(Detector[State]):
         gains = [p - feature.least for feature, p in zip(self.model.features, points, strict=True)]
         most = sorted(range(len(gains)), key=lambda i: -gains[i])[:_REASONS]
         return "; ".join(VALUES[i].words.format(values[i]) for i in most if gains[i] > 0)
+
+
+def _gets_on(act: Observation) -> bool:
+    """Return whether two thirds of the last calls changed something, or had another result than ever before."""
+    last = act.calls.recall.trail[-_LAST_CALLS:]
+    return 3 * sum(call[-1] in (NEWS, CHANGE) for call in last) >= 2 * len(last) > 0

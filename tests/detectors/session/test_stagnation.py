@@ -1,3 +1,6 @@
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
 import pytest
 from pydantic import ValidationError
 
@@ -8,6 +11,7 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Severity
 from tests.builders import bash, cases, each, event, findings, fires_at, when
 
+Step: TypeAlias = Callable[[int], ActionEvent]
 ANIMALS = ("badger", "cormorant", "dormouse", "eagle", "ferret", "goshawk", "heron", "ibex", "jackdaw", "kestrel")
 
 
@@ -68,6 +72,48 @@ def test_the_ladder_counts_scores_in_a_row_which_a_low_one_breaks() -> None:
 def test_the_shipped_model(events: list[ActionEvent], expected: str | None) -> None:
     severities = [severity for _, _, severity in fires_at(Stagnation(), events)]
     assert (severities[-1] if severities else None) == expected
+
+
+SURE = Stagnation(model=model(negative_20=((), (3.0,))), least_steps=1, known_stop=4)
+"""Every step has a high score."""
+
+
+def step(number: int, action: str, result: str, **args: object) -> ActionEvent:
+    """A call of which the guard says that its result has one new word."""
+    novelty = {"new_words": 1, "words": 9, "results": number}
+    return event(4 * number, action, args=args, output_head=result, output_novelty=novelty)
+
+
+@cases(
+    "makes, warned",
+    {
+        "one form after another": (
+            (
+                lambda n: step(n, "browser_navigate", "a form", url="https://club.example/new"),
+                lambda n: step(n, "browser_fill", "filled", value=f"member {n}"),
+                lambda n: step(n, "browser_click", f"saved as {n}", element="Save"),
+            ),
+            False,
+        ),
+        "one file after another": (
+            (
+                lambda n: step(n, "read_file", f"package p{n}", path=f"p{n}.go"),
+                lambda n: step(n, "edit_file", "done", path=f"p{n}.go", old="a", new="b"),
+            ),
+            False,
+        ),
+        "the same edit and the same test": (
+            (
+                lambda n: step(n, "edit_file", "done", path="a.py", old="a", new="b"),
+                lambda n: step(n, "run_tests", "1 failed", script="a"),
+            ),
+            True,
+        ),
+    },
+)
+def test_work_that_gets_on_is_not_warned_whatever_its_score(makes: Sequence[Step], warned: bool) -> None:
+    events = [makes[n % len(makes)](n) for n in range(24)]
+    assert bool(fires_at(SURE, events)[12:]) is warned
 
 
 def test_a_finding_names_what_repeats_and_the_points_of_each_feature_and_the_shipped_model_says_where_it_is_from() -> (
