@@ -20,6 +20,7 @@ from haltline.detectors.session.budget import Budget
 from haltline.detectors.session.cycle import Cycle
 from haltline.detectors.session.destructive_repeat import DestructiveRepeat
 from haltline.detectors.session.destructive_volume import DestructiveVolume
+from haltline.detectors.session.duplicate_acts import DuplicateActs
 from haltline.detectors.session.environment_gone import EnvironmentGone
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.detectors.session.evasion import Evasion
@@ -36,6 +37,7 @@ from haltline.detectors.session.resource_growth import ResourceGrowth
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.detectors.session.secret_sent import SecretSent
 from haltline.detectors.session.severe_destruction import SevereDestruction
+from haltline.detectors.session.silent_shell import SilentShell
 from haltline.detectors.session.spend_velocity import SpendVelocity
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
@@ -50,6 +52,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     Cycle,
     DestructiveRepeat,
     DestructiveVolume,
+    DuplicateActs,
     EnvironmentGone,
     ErrorRepetition,
     Evasion,
@@ -68,6 +71,7 @@ ALL: tuple[type[Detector[Any]], ...] = (
     ScopeCreep,
     SecretSent,
     SevereDestruction,
+    SilentShell,
     SpendVelocity,
     Stagnation,
     StepReview,

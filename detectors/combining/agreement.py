@@ -26,6 +26,7 @@ from haltline.schemas.stored import Stored
 PARTS: Final = frozenset(
     {
         "cycle",
+        "duplicate_acts",
         "environment_gone",
         "error_repetition",
         "fruitless_search",
@@ -33,6 +34,7 @@ PARTS: Final = frozenset(
         "invented_data",
         "monologue",
         "repetition",
+        "silent_shell",
         "stagnation",
     }
 )

@@ -96,6 +96,24 @@ _WAITS = re.compile(
     r"|\b(?:kubectl|oc|docker)\s+wait\b|\bgh\s+(?:run\s+watch|pr\s+checks)\b"
 )
 _WAIT_CUES = ("sleep", "wait", "rollout", "gh ")
+_FIXED = r"(?:echo|printf|date|true|:)(?:\s[^;&|<>$`\n]*)?"
+_SLEEP = (
+    r"(?:sleep(?:\s+[\d.]+[smhd]?)+|Start-Sleep\s[^;&|<>$`\n]*"
+    r"|python3?\s+-c\s+[\"']\s*import time\s*;\s*time\.sleep\([\d.*\s]+\)\s*;?\s*[\"'])"
+)
+_ONLY_SLEEPS = re.compile(
+    rf"\s*(?:{_FIXED}\s*(?:;|&&|\n)\s*)*{_SLEEP}\s*(?:(?:;|&&|\n)\s*(?:{_FIXED}|{_SLEEP})\s*)*[;\n]?\s*", re.IGNORECASE
+)
+_SURELY_PRINTS = re.compile(
+    r"(?:pwd|whoami|id|date|hostname|uptime|nproc|env|printenv|uname(?:\s.*)?|(?:df|free|ps|wc|stat|file|du)(?:\s.*)?"
+    r"|ls\s+(?:.*\s)?-\w*[la]\w*(?:\s.*)?|echo\s+(?:-[ne]+\s+)?[^\s$].*|printf\s+[^\s$].*|git\s+(?:log|show|status(?!.*(?:"
+    r"\s-\w*s|--short|--porcelain|-q)).*)(?:\s.*)?|\S+\s+--version|cat\s+/etc/\S+|python[\d.]*\s+-c\s+prints)"
+)
+_OFTEN_PRINTS = re.compile(r"(?:ls|tree|find|cat|head|tail|pip\s+list|git\s+branch)(?:\s.*)?")
+_PRINTING_CODE = re.compile(r"'[^']*\bprint\([^']*'|\"[^\"]*\bprint\([^\"]*\"")
+_NO_ERRORS = re.compile(r"\s*2>(?:&1|\s*/dev/null)")
+_NOT_PLAIN = re.compile(r"[<>`(){}\n\\]|\$\(|\|\||(?<!&)&(?!&)|\b(?:if|for|while|exec|exit|test)\b")
+_PASS_ON = frozenset(("head", "tail", "cat", "sort", "nl", "tac"))
 _LEAD = re.compile(
     r"^\s*(?:(?:cd|pushd|source|\.|export|set)\s[^;&|\n]*(?:&&|;|\n)\s*|\w+=\S*\s+|(?:sudo|time|timeout\s+\S+|env|nohup)\s+)*"
 )
@@ -206,6 +224,32 @@ def may_create(command: str) -> bool:
 def waits(command: str) -> bool:
     """Return whether the command line waits for something, and is expected to be repeated."""
     return holds_one(command, _WAIT_CUES) and _WAITS.search(command, 0, _READ_CHARS) is not None
+
+
+def only_sleeps(command: str) -> bool:
+    """Return whether the command line only lets time pass, and looks at nothing: `sleep 60; echo done`."""
+    return len(command) < _SHORT_CHARS and "leep" in command and _ONLY_SLEEPS.fullmatch(command) is not None
+
+
+def must_print(command: str) -> float:
+    """Return 1 if a command line that succeeds prints something in any case, 0.5 if in most cases, else 0."""
+    if len(command) >= _SHORT_CHARS:
+        return 0.0
+    plain = _NO_ERRORS.sub("", _QUOTES.sub("q", _PRINTING_CODE.sub("prints", command)))
+    if _NOT_PLAIN.search(plain) is not None:
+        return 0.0
+    sure = 0.0
+    for part in re.split(r";|&&", plain):
+        first, *filters = (stage.strip() for stage in part.split("|"))
+        if filters and filters[-1].split()[:1] == ["wc"]:
+            return 1.0
+        if any(stage.split()[:1] == [] or stage.split()[0] not in _PASS_ON for stage in filters):
+            continue
+        if _SURELY_PRINTS.fullmatch(first) is not None:
+            return 1.0
+        if _OFTEN_PRINTS.fullmatch(first) is not None:
+            sure = 0.5
+    return sure
 
 
 def does_nothing(command: str) -> bool:

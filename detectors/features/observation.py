@@ -44,6 +44,7 @@ _HEAD_CHARS = 240
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _SHELL = Reading.SHELL
+_SLEEPS = frozenset(("sleep", "wait", "wait_seconds", "sleep_seconds"))
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
 _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
@@ -357,6 +358,13 @@ class Observation(Failure):
     def does_nothing(self) -> bool:
         """Return whether it runs a command line that does nothing, such as `:`."""
         return self.text != "" and self.tool.reading is _SHELL and command_effects.does_nothing(self.text)
+
+    @lazy
+    def only_sleeps(self) -> bool:
+        """Return whether it only lets time pass, without a look at anything."""
+        if self.runs:
+            return self.tool.reading is _SHELL and command_effects.only_sleeps(self.text)
+        return self.action.lower() in _SLEEPS
 
     @lazy
     def steps_through(self) -> bool:

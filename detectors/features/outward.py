@@ -1,4 +1,4 @@
-"""Acts that others see: messages, tickets, orders, appointments, other agents, programs in the background.
+"""Acts that others see: messages, tickets, orders, appointments, other agents, programs in the background, machines.
 
 The same one again is a duplicate, whatever is answered: a new id in the answer is none of the agent's progress.
 
@@ -8,6 +8,7 @@ Misses: acts whose tools have other names and arguments; requests by a program o
 import re
 from functools import lru_cache
 
+from haltline.detectors.commands.model import ActEffect, holds_one
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation_protocol import ToolCall
@@ -38,6 +39,32 @@ _RECIPIENTS = frozenset((
     "to", "channel", "channel_id", "chat_id", "recipient", "recipients", "thread_id", "conversation_id", "email",
 ))  # fmt: skip
 _LABELS = ("element", "label", "text", "name")
+_WORDING = _TEXTS | {"html", "markdown", "comment", "description", "summary"}
+"""Texts that can say the same in other words."""
+_TO_WHAT = frozenset((
+    "subject", "title", "issue", "issue_id", "issue_number", "pr", "pull_number", "ticket", "ticket_id", "message_id",
+    "reply_to", "in_reply_to", "thread_id", "thread_ts",
+))  # fmt: skip
+_ANSWERS = re.compile(r"^(?:\s*(?:re|aw|fwd?)\s*:)+\s*", re.IGNORECASE)
+_PAGES = frozenset((
+    "click", "tap", "press", "fill", "type", "select", "choose", "check", "input", "navigate", "goto", "browser",
+))  # fmt: skip
+_MACHINES = frozenset((
+    "instance", "instances", "vm", "vms", "server", "servers", "droplet", "cluster", "machine", "node", "nodes",
+    "balancer", "gpu",
+))  # fmt: skip
+_STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
+_LAUNCHES = re.compile(
+    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]*-)?(?:instances?|clusters?"
+    r"|stack|fleet|load-balancer|nodegroup|gateway|address|volume|function|endpoint|service|environment))\b"
+    r"|\bgcloud\s[^|;&\n]{0,160}?\b(?:instances|clusters|tpu-vm|disks|functions|forwarding-rules)\s+create\b"
+    r"|\baz\s[^|;&\n]{0,160}?\b(?:vm|vmss|aks|container|webapp|functionapp|server|lb)\s+create\b"
+    r"|\b(?:doctl|hcloud|linode-cli|vultr(?:-cli)?|scw|openstack|eksctl|vastai|runpodctl|civo|fly(?:ctl)?|sky)\s[^|;&\n]{0,160}?"
+    r"\b(?:create|launch|run)\b"
+)
+_LAUNCH_CUES = ("create", "run", "launch", "spot", "allocate")
+_LINE_CHARS = 2048
+_NUMBERS = re.compile(rb"\d+")
 _IN_BACKGROUND = ("is_background", "run_in_background", "background")
 _INSERTS = re.compile(r"\s*insert\s+into\b", re.IGNORECASE)
 _STARTS = re.compile(r"(?:^|[^&])&\s*\Z|^\s*nohup\s")
@@ -50,7 +77,7 @@ def is_outward(act: ToolCall) -> bool:
     if not args or effect in _LOOKING:
         return False
     if effect is _EXEC:
-        return inserts(act) or (act.tool.reading is _SHELL and _stays(act))
+        return inserts(act) or (act.tool.reading is _SHELL and (stays(act) or launches(act)))
     named = _named(act.action)
     if "prompt" in args and not _AGENTS.isdisjoint(named):
         return True
@@ -75,17 +102,64 @@ def act_key(act: ToolCall) -> str:
     return digest(act.action.encode() + canonical_json(args))
 
 
+def addressed_key(act: ToolCall) -> str:
+    """Return a digest of an act that says something to somebody, without its wording; empty: no such act."""
+    args = act.args or {}
+    if act.runs or "prompt" in args or _WORDING.isdisjoint(args) or (_RECIPIENTS | _TO_WHAT).isdisjoint(args):
+        return ""
+    kept = {name: value for name, value in args.items() if name not in _WORDING}
+    if isinstance(kept.get("subject"), str):
+        kept["subject"] = _ANSWERS.sub("", kept["subject"]).lower()
+    return digest(act.action.encode() + canonical_json(kept))
+
+
+def answers(act: ToolCall) -> bool:
+    """Return whether it says something about one mail, thread, issue or ticket."""
+    return not _TO_WHAT.isdisjoint(act.args or {})
+
+
+def launches(act: ToolCall) -> bool:
+    """Return whether it starts machines or services elsewhere that cost as long as they run."""
+    if not act.runs:
+        named = _named(act.action)
+        return not _STARTS_MACHINES.isdisjoint(named) and not _MACHINES.isdisjoint(named)
+    text = act.text[:_LINE_CHARS]
+    return holds_one(text, _LAUNCH_CUES) and _LAUNCHES.search(text) is not None and "--dry-run" not in text
+
+
+def numberless_key(act: ToolCall) -> str:
+    """Return a digest of the act without the numbers in it."""
+    return digest(_NUMBERS.sub(b"#", act.action.encode() + canonical_json(act.args or {})))
+
+
+def is_of_page(act: ToolCall) -> bool:
+    """Return whether it does something on a page: what is done there decides what a button is about."""
+    return not act.runs and act.tool.effect not in _LOOKING and _names_a_page(act.action)
+
+
+def spends_by_button(act: ToolCall) -> bool:
+    """Return whether it clicks a button that orders or pays; what, only the page knows."""
+    if not act.args or not is_of_page(act):
+        return False
+    return any(one.effect is ActEffect.SPENDS for one in tool_effects.click(act.action, act.args))
+
+
 def inserts(act: ToolCall) -> bool:
     """Return whether it is a statement that inserts rows."""
     return act.tool.reading is _SQL and _INSERTS.match(act.text) is not None
 
 
-def _stays(act: ToolCall) -> bool:
+def stays(act: ToolCall) -> bool:
     """Return whether it starts a program that stays in the background."""
     args = act.args or {}
     if any(args.get(name) is True for name in _IN_BACKGROUND):
         return True
     return "&" in act.text[-_TAIL_CHARS:] and _STARTS.search(act.text[-_TAIL_CHARS:]) is not None
+
+
+@lru_cache(maxsize=4096)
+def _names_a_page(action: str) -> bool:
+    return not _PAGES.isdisjoint(_named(action))
 
 
 @lru_cache(maxsize=4096)

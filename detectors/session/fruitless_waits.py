@@ -3,9 +3,12 @@
 Fires: `fruitless_waits` when `calls` calls of one tool and program, among the last `last_actions` actions, each timed
     out without output, or took at least `slow_s` and returned the same as another one of them, ignoring numbers.
     Successful calls count only if nothing was changed since the other one.
+    `only_sleeps` when `sleeps` calls in a row did nothing but sleep, for `slept_s` or longer, whatever they print: the
+    session waits for something that it never looks at, such as subagents that are done or dead.
 Quiet: differing results, such as those of long builds and tests; changed numbers that count something, such as epochs,
     passed tests or a percentage; a result of which only the beginning is known, unless the call failed in the same way
-    or the result's digest is the same; calls that wait for something (see `polling`), and calls that ask a person.
+    or the result's digest is the same; calls that wait for something (see `polling`), calls that ask a person; sleeps
+    after a service had failed, such as by a rate limit.
 Misses: calls without an id and without a reported duration; results that are worded differently each time.
 """
 
@@ -19,9 +22,10 @@ from haltline.detectors.features.error_normalization import is_timeout
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings
-from haltline.detectors.framework.severity_counts import ASCENDING
+from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas import tools
 from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.stored import Stored
@@ -59,6 +63,10 @@ class State(Stored):
     rows: list[Entry] = field(default_factory=list)
     changes: int = 0
     """Actions since the first of them that changed something."""
+    sleeps: list[Entry] = field(default_factory=list)
+    """Calls in a row that only slept."""
+    slept_s: float = 0.0
+    """Duration of all of them, in seconds."""
 
 
 @settings
@@ -76,8 +84,17 @@ class FruitlessWaits(Detector[State]):
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
     """Actions. Calls within this many of the session's last actions count together."""
 
+    sleeps: ManyCounts = (6, 9, 12)
+    """Thresholds of medium, high and critical findings: calls in a row that only sleep."""
+    slept_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 120.0
+    """Seconds that they must have slept together."""
+
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Count a change, or a slow call that returned nothing new."""
+        """Count a sleep, a change, or a slow call that returned nothing new."""
+        if act.only_sleeps:
+            return self._slept(state, act) if act.is_result else None
+        if act.is_attempt and state.sleeps and not tools.thinks(act.action) and tools.says(act.action) != "plans":
+            state.sleeps, state.slept_s = [], 0.0
         if act.is_attempt and state.rows and act.tool.effect is not None and act.changes:
             state.changes += 1
         if not act.is_result:
@@ -108,6 +125,30 @@ class FruitlessWaits(Detector[State]):
             also=self.thresholds("slow_s", "last_actions"),
             calls=calls,
             took_s=round(took, 1),
+        )
+
+    def _slept(self, state: State, act: Observation) -> Finding | None:
+        """Count a call that only slept."""
+        if act.failed:
+            return None
+        first = state.sleeps[0] if state.sleeps else entry(act)
+        if act.calls.outage.index and act.calls.outage.index == int(first[INDEX]) - 1:
+            state.sleeps = [first]
+            return None
+        state.sleeps = [*state.sleeps, entry(act)][-_MAX_ROWS:]
+        state.slept_s += _took_s(act)
+        sleeps = len(state.sleeps)
+        if state.slept_s < self.slept_s:
+            return None
+        return self.counted(
+            "only_sleeps",
+            sleeps,
+            self.sleeps,
+            f"{sleeps} sleeps in a row, {state.slept_s:.0f}s together, without a look at anything: {act.text:.160}",
+            evidence(act, state.sleeps),
+            also=self.thresholds("slept_s"),
+            sleeps=sleeps,
+            slept_s=round(state.slept_s, 1),
         )
 
     def near(self, state: State) -> float:

@@ -8,10 +8,12 @@ Fires: `placeholder` when a file is written whose whole content only describes w
     wrote itself, word for word, with tools for other formats: `unzip`, `strings`, `objdump`, `binwalk`, a disassembler.
     `file` and dumps of bytes count unless the file's name is that of a text; a debugger counts if it is to run the
     file.
+    `made_up_results` (medium) when, just after something failed, the session runs a program that it wrote and that
+    writes results which depend on nothing but random numbers, or writes such a file of numbers by hand.
 Quiet: templates, fixtures and notes, which may hold placeholders; a file that is only listed, moved or removed. Also
     after other content, a copy, a download or a program's output replaces the file, as it is then no longer invented.
-Misses: invented content that looks real; text written in parts; files that a program writes without naming them in its
-    command line or text, if they have the name of a file written before.
+Misses: other invented content that looks real; text written in parts; files that a program writes without naming them
+    in its command line or text, if they have the name of a file written before.
 """
 
 from typing import Annotated, ClassVar
@@ -20,6 +22,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.files.literal import Written, is_placeholder, written
+from haltline.detectors.features.files.made_up import draws_results, writes_results
 from haltline.detectors.features.files.uses import Use, base, is_same, program_text, uses
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings, worst_of
@@ -34,6 +37,8 @@ _PATH, _NAME, _IS_PLACEHOLDER = range(4, 7)
 
 _MAX_FILES = 16
 _MAX_USES = 8
+_SOON = 6
+"""Actions after a failure in which results are doubtful."""
 
 
 class State(Stored):
@@ -44,6 +49,8 @@ class State(Stored):
     """Uses of placeholders."""
     analysed: list[Entry] = field(default_factory=list)
     """Analyses of any of the files."""
+    drawing: list[Entry] = field(default_factory=list)
+    """Programs that the session wrote after a failure, and that make results of random numbers."""
 
 
 @settings
@@ -73,9 +80,11 @@ class InventedData(Detector[State]):
         if not act.is_attempt:
             return None
         files = written(act)
+        made_up = self._made_up(state, act, files) if files or state.drawing or "andom" in act.text else None
         if not files and not state.files:
-            return None
-        found = self._used(state, act, files) if state.files else []
+            return made_up
+        found = [made_up]
+        found += self._used(state, act, files) if state.files else []
         found += [self._written(state, act, file) for file in files]
         return worst_of(found)
 
@@ -93,6 +102,26 @@ class InventedData(Detector[State]):
         state.files.append(row)
         del state.files[:-_MAX_FILES]
         return self._placeholder(act, row, []) if empty else None
+
+    def _made_up(self, state: State, act: Observation, files: tuple[Written, ...]) -> Finding | None:
+        """Find results that nothing was measured for, or record a program that makes such results."""
+        since_failure = act.index - act.calls.failed if act.calls.failed else _SOON + 1
+        what, rows = "", state.drawing
+        for row in rows if act.runs else ():
+            if row[_NAME] in act.text:  # type: ignore[operator]  # a string
+                what, rows = f"results of random numbers, by {row[_PATH]}", [row]
+        if since_failure <= _SOON:
+            drawing = [entry(act, one.path, base(one.path)) for one in files if draws_results(one.text, one.path)]
+            state.drawing = [*state.drawing, *drawing][-_MAX_USES:]
+            if not files and act.runs and draws_results(act.text):
+                what, rows = "results of random numbers", []
+        if since_failure == 1 and (path := writes_results(files)):
+            what, rows = f"results written by hand after a failure: {path}", []
+        if not what:
+            return None
+        return self.finding(
+            "made_up_results", Severity.MEDIUM, what, evidence(act, [*rows, entry(act)]), confidence=0.5
+        )
 
     def _used(self, state: State, act: Observation, files: tuple[Written, ...]) -> list[Finding | None]:
         """Record what the action does with the known files."""

@@ -6,7 +6,8 @@ Fires: `polling` when a call that waits for something was repeated `polls` times
     not new. A call waits if it polls by its name or hint, sleeps before it looks, has a
     result that reports something unfinished, follows a sleep, or is repeated after a minute of inactivity. Only waiting
     counts: repetitions with something learned or done in between do not.
-Quiet: a poll with a new result, such as a log that grows or a percentage: counting restarts.
+Quiet: a poll with a new result, such as a log that grows or a percentage: counting restarts. A sleep alone, which looks
+    at nothing: what is looked at after it counts, and see `fruitless_waits`.
 Misses: polls of something that changes by itself, such as a clock or a list of processes.
 """
 
@@ -57,7 +58,7 @@ class Polling(Detector[Nearness]):
     def concerns(self, act: Observation) -> bool:
         """Calls that wait, were made before, and had the same result then."""
         again = act.again
-        return again is not None and again.stale and again.waits and again.quarters == FULL
+        return again is not None and again.stale and again.waits and again.quarters == FULL and not act.only_sleeps
 
     def observe(self, state: Nearness, act: Observation) -> Finding | None:
         """Count a poll, and the time of waiting."""

@@ -11,15 +11,13 @@ Fires: `identical_calls` when a call returns the same result as before and its c
     a click without effect. `varying_answers` by `varying` repetitions of the same call whose results all differ, but
     only in random-looking parts (same size, and alike except for hex and base64). `same_edit` by `edits` within
     `last_actions` of one tool and file whose arguments differ in numbers only, and by `equal_edits` that do not differ
-    at all, whatever was run in between: an edit that has to be repeated did not help. `same_act` by `same_acts` within
-    `last_actions` of one act that others see, whatever is answered: a message, a ticket, an order, a subagent, a
-    program in the background. A new id in the answer is the next duplicate, not progress.
+    at all, whatever was run in between: an edit that has to be repeated did not help.
     `idle_commands` by that many command lines within `last_actions` that do nothing (`:`, `: ls`, a redirect alone),
     whatever is done in between: the agent does not notice that nothing is run.
 Quiet: another result, which is progress: a pager, a stepper, a counter; a test that is repeated after an edit (for
-    errors that edits do not fix, see `error_repetition`); a program in the background that is started again after a
-    change; edits and acts that failed; results that the agent's side replaces by a placeholder, such as an image; calls
-    that wait for something (see `polling`); identical calls of one model turn, which count as one.
+    errors that edits do not fix, see `error_repetition`); edits that failed; results that the agent's side replaces by
+    a placeholder, such as an image; calls that wait for something (see `polling`); identical calls of one model turn,
+    which count as one. Acts that others see, such as messages: see `duplicate_acts`.
 Misses: calls that are worded differently each time; results that vary in a way that looks like progress; repetitions
     with more than `last_actions` other calls between them, or with a change between each and the next.
 """
@@ -43,7 +41,6 @@ from haltline.detectors.features.call_history import (
 )
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.outward import act_key, inserts, is_outward
 from haltline.detectors.features.tool_classifier import UNKNOWN, short_name
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
@@ -94,8 +91,6 @@ class State(Stored):
     """That call, and the same calls just before it whose results began in the same way."""
     edits: list[Entry] = field(default_factory=list)
     """The last edits, each with a digest without its numbers, and one with them."""
-    acts: list[Entry] = field(default_factory=list)
-    """The last acts that others see, each with a digest."""
     idle: list[Entry] = field(default_factory=list)
     """The last command lines that do nothing."""
 
@@ -132,8 +127,6 @@ class Repetition(Detector[State]):
     """Edits of one file that differ in numbers only."""
     equal_edits: Counts = (3, 4, 4)
     """Edits of one file that do not differ."""
-    same_acts: Counts = (3, 4, 5)
-    """Identical acts that others see."""
     idle_commands: Counts = (3, 5, 6)
     """Command lines that do nothing."""
     window_s: Annotated[float, Field(ge=0, le=2_592_000), Stricter.HIGHER] = 60.0
@@ -145,7 +138,7 @@ class Repetition(Detector[State]):
         """Calls that were made before with the same result, known or possible; and edits."""
         if act.refused or (act.failed and act.call is not None):
             return True
-        if act.is_attempt and (_is_edit(act) or is_outward(act) or act.does_nothing):
+        if act.is_attempt and (_is_edit(act) or act.does_nothing):
             return True
         if tools.thinks(act.action):
             return False  # see `monologue`
@@ -153,11 +146,10 @@ class Repetition(Detector[State]):
         return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
 
     def observe(self, state: State, act: Observation) -> Finding | None:
-        """Count a repetition, or remove an edit or an act that was not made."""
+        """Count a repetition, or remove an edit that was not made."""
         if act.call is not None and (act.refused or act.failed):
             attempt = act.call.event_id
             state.edits = [edit for edit in state.edits if edit[EVENT_ID] != attempt]
-            state.acts = [one for one in state.acts if one[EVENT_ID] != attempt]
         if act.refused:
             return None
         found = (self._repeated(state, act), self._begun(state, act) if act.is_attempt else None)
@@ -178,9 +170,7 @@ class Repetition(Detector[State]):
         """Count an attempt, whatever its result will be."""
         if act.does_nothing:
             return self._idle(state, act)
-        if _is_edit(act):
-            return self._edited(state, act)
-        return self._acted(state, act) if is_outward(act) else None
+        return self._edited(state, act) if _is_edit(act) else None
 
     def _identical(self, state: State, act: Observation, again: Again) -> Finding | None:
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
@@ -274,22 +264,6 @@ class Repetition(Detector[State]):
         return self._same_edit(act, equal, self.equal_edits, "are the same") or self._same_edit(
             act, alike, self.edits, "differ in numbers only"
         )
-
-    def _acted(self, state: State, act: Observation) -> Finding | None:
-        """Count an act that others see, which may have been made before."""
-        newest = entry(act, act_key(act))
-        oldest = act.index - self.last_actions
-        state.acts = [*(e for e in state.acts if int(e[INDEX]) > oldest), newest][-MAX_ROWS:]
-        same = [e for e in state.acts if e[_KEY] == newest[_KEY]]
-        if act.runs and not inserts(act):  # what was changed may require another start
-            changed = act.calls.recall.changed
-            same = [e for e in same if int(e[INDEX]) >= changed]
-        acts = len(same)
-        if acts < self.same_acts[0]:
-            return None
-        reason = f"{acts} times the same act in {seconds(same)}s, whatever was answered: {act.subject:.200}"
-        also = self.thresholds("last_actions")
-        return self.counted("same_act", acts, self.same_acts, reason, evidence(act, same), also=also, acts=acts)
 
     def _idle(self, state: State, act: Observation) -> Finding | None:
         """Count a command line that does nothing."""

@@ -118,9 +118,9 @@ def kill_code(detector: str) -> str:
 
 JUDGEMENT: Final = frozenset(
     {
-        "agreement", "cycle", "environment_gone", "error_repetition", "exploration_wandering", "fruitless_search",
-        "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling", "repetition",
-        "stagnation",
+        "agreement", "cycle", "duplicate_acts", "environment_gone", "error_repetition", "exploration_wandering",
+        "fruitless_search", "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling",
+        "repetition", "silent_shell", "stagnation",
     }
 )  # fmt: skip
 """Rules that judge a session's progress: their cause is `no_progress`, and their stop holds the session."""

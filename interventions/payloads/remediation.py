@@ -23,12 +23,12 @@ LOOPS: Final = frozenset(
     {
         "destructive_repeat", "destructive_volume", "repetition", "cycle", "polling", "error_repetition",
         "monologue", "exploration_wandering", "evasion", "fruitless_waits", "fruitless_search", "stagnation",
-        "stagnation_candidate", "agreement",
+        "stagnation_candidate", "agreement", "duplicate_acts",
     }
 )  # fmt: skip
 """Rules about repetitions."""
 BUDGETS: Final = frozenset({"budget", "spend_velocity"})
-EVIDENCE: Final = frozenset({"hallucination", "environment_gone", "invented_data"})
+EVIDENCE: Final = frozenset({"hallucination", "environment_gone", "invented_data", "silent_shell"})
 """Rules about false statements."""
 
 _REASON_CODES: Final[Mapping[str, str]] = {
@@ -37,6 +37,7 @@ _REASON_CODES: Final[Mapping[str, str]] = {
     "hallucination": "MISSING_EVIDENCE",
     "environment_gone": "MISSING_EVIDENCE",
     "invented_data": "MISSING_EVIDENCE",
+    "silent_shell": "MISSING_EVIDENCE",
     "resource_growth": "RATE_LIMITED",
     "step_review": "ARGUMENT_CONSTRAINT_VIOLATED",
     "scope_creep": "NOT_IN_ALLOWLIST",

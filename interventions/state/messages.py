@@ -80,6 +80,19 @@ _MESSAGES: Mapping[str, str] = {
         "You have done the same thing for others to see repeatedly. Each answer may look new, but what you do is done "
         "again each time. Check what exists already, and report it instead of doing it once more."
     ),
+    "reworded_act": (
+        "You write to the same recipient about the same thing again, in other words, and learned nothing new in "
+        "between. Your earlier message was sent. Mark what is done as done, and go on with something else, or report "
+        "it."
+    ),
+    "ordered_again": (
+        "You have already clicked this button, which orders or pays, and are about to do it again. It probably worked. "
+        "Look at the list of orders first, or ask your user."
+    ),
+    "started_again": (
+        "You start the same machines or services again under the next number, and those of before still run and cost. "
+        "List what runs, take down what is not needed, and ask your user before you start more."
+    ),
     "idle_commands": (
         "Your command lines do nothing: they begin with `:` or `>`, so that no program is run. Write the command "
         "alone, with nothing before it."
@@ -178,6 +191,18 @@ _MESSAGES: Mapping[str, str] = {
     "analysed_own_text": (
         "You wrote {target} yourself, as text: analysing it shows only what you wrote. Get the real file, or report "
         "that you do not have it."
+    ),
+    "made_up_results": (
+        "Nothing was measured for these results: they come from random numbers, or were written by hand, after what "
+        "was to produce them failed. Do not report them as measured. Say what failed and what is missing."
+    ),
+    "only_sleeps": (
+        "You sleep again and again, and never look at what you wait for. It may be done, or have ended. Look at it "
+        "now; if you cannot, go on without it, or report it."
+    ),
+    "silent_shell": (
+        "Your commands print nothing, though they must: the shell no longer answers. Do not rely on what they should "
+        "have done. Start another shell, or report it."
     ),
     "fruitless_waits": (
         "You have waited several times for minutes for calls that returned nothing new. First find out why, with a "

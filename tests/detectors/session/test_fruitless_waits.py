@@ -104,6 +104,42 @@ def test_slow_calls(events: Sequence[ActionEvent | Sequence[ActionEvent]], found
     assert severities(DETECTOR, events) == found
 
 
+def sleep(number: int, command: str = "sleep 240; echo done", slept_s: float = 240.0, **fields: Any) -> ActionEvent:
+    return bash(number * 300, command, duration_ms=slept_s * 1000, output_head="done", **fields)
+
+
+@cases(
+    "events, found",
+    {
+        "sleeps in a row": (each(13, sleep), "mmmhhhcc"),
+        "that print something else each time": (
+            [sleep(n, f"sleep {200 + n} && echo {('done', 'waited', 'BOTH?', 'check')[n % 4]}") for n in range(12)],
+            "mmmhhhc",
+        ),
+        "by a tool": ([event(n * 60, "sleep", args={"s": 30}, duration_ms=30_000) for n in range(12)], "mmmhhhc"),
+        "by a program": ([sleep(n, 'python3 -c "import time; time.sleep(60)"') for n in range(12)], "mmmhhhc"),
+        "with thoughts in between": (
+            [e for n in range(12) for e in (sleep(n), event(n * 300 + 1, "think", args={"thought": f"{n}"}))],
+            "mmmhhhc",
+        ),
+        "with a look in between": (
+            [e for n in range(12) for e in (sleep(n), bash(n * 300 + 290, "ls out", output_head=f"{n}"))],
+            "",
+        ),
+        "that look at something": ([sleep(n, "sleep 240; cat log") for n in range(12)], ""),
+        "that look by a substitution": ([sleep(n, "sleep 240; echo $(cat log)") for n in range(12)], ""),
+        "short ones": ([sleep(n, "sleep 5", 5.0) for n in range(12)], ""),
+        "that were stopped": ([sleep(n, error="timed out", outcome=Outcome.TIMEOUT) for n in range(12)], ""),
+        "after a rate limit": (
+            [bash(0, "curl api", "429 too many requests"), *each(range(1, 14), sleep)],
+            "",
+        ),
+    },
+)
+def test_sleeps(events: Sequence[ActionEvent | Sequence[ActionEvent]], found: str) -> None:
+    assert severities(DETECTOR, events) == found
+
+
 def test_the_finding_tells_how_long_it_took_and_how_close_it_is() -> None:
     events = each(3, slow, error=TIMED_OUT)
     ((_, finding),) = findings(DETECTOR, events)

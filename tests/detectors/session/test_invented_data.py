@@ -14,6 +14,15 @@ def write(second: float, text: str = EMPTY, path: str = "app.zip", error: str | 
     return event(second, "createfile", error=error, args={"path": path, "contents": text})
 
 
+FAILED = bash(0, "python eval.py --model a", "RuntimeError: no GPU")
+DRAWS = "import random, json\nrows = [random.random() < 0.9]\njson.dump(rows, open('results/a.json', 'w'))\n"
+BY_HAND = '{"accuracy": 0.912, "f1": 0.881, "loss": 0.304}'
+
+
+def draws(second: float, text: str = DRAWS, path: str = "sim.py") -> ActionEvent:
+    return write(second, text, path)
+
+
 def after(first: Any, *commands: str) -> list[Any]:
     """An event or call, and then these commands, a second apart."""
     return [first, *(bash(second, command) for second, command in enumerate(commands, 1))]
@@ -49,6 +58,35 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
             ),
             "m",
         ),
+        # results that nothing was measured for
+        "a program that draws results": ([FAILED, draws(1), bash(2, "python sim.py && cat results/a.json")], "m"),
+        "each time that it is run": ([FAILED, draws(1), bash(2, "python sim.py"), bash(3, "python sim.py")], "mm"),
+        "in a here-document": ([FAILED, bash(1, f"python - <<'EOF'\n{DRAWS}EOF")], "m"),
+        "a program that nobody runs": ([FAILED, draws(1), bash(2, "ls")], ""),
+        "nothing had failed": ([draws(1), bash(2, "python sim.py")], ""),
+        "it failed long ago": (
+            [FAILED, *each(range(1, 8), bash, "ls"), draws(8), bash(9, "python sim.py")],
+            "",
+        ),
+        "a program that reads what was measured": (
+            [FAILED, draws(1, "data = json.load(open('raw.json'))\n" + DRAWS), bash(2, "python sim.py")],
+            "",
+        ),
+        "a program that uses a module of the project": (
+            [FAILED, draws(1, "import model\n" + DRAWS), bash(2, "python sim.py")],
+            "",
+        ),
+        "data for tests": ([FAILED, draws(1, path="tests/sim.py"), bash(2, "python tests/sim.py")], ""),
+        "something else than results": (
+            [FAILED, draws(1, DRAWS.replace("results/a", "noise")), bash(2, "python sim.py")],
+            "",
+        ),
+        "numbers written by hand": ([FAILED, write(1, BY_HAND, "out/metrics.json")], "m"),
+        "numbers that a run printed": (
+            [FAILED, bash(1, "python eval.py", output_head="0.91"), write(2, BY_HAND, "out/metrics.json")],
+            "",
+        ),
+        "a report on the failure": ([FAILED, write(1, '{"status": "failed", "tries": 3}', "results.json")], ""),
         # its own text
         "its own text taken apart": ([write(0, TEXT), *analyses()], "mcc"),
         "from a here-document": ([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc"),

@@ -83,6 +83,26 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             in_turn(range(0, 120, 2), lambda s: bash(s, "sleep 5", output_head=""), order),
             {"medium": 18, "high": 26},
         ),
+        "sleeps between looks, of which each tells something new now and then": (
+            in_turn(
+                range(0, 1200, 30), lambda s: bash(s, "sleep 20", output_head=""), lambda s: poll(s, f"{s // 200}")
+            ),
+            {},
+        ),
+        "a wait that its time ended, and that gets on": (
+            [
+                bash(s * 40, "kubectl rollout status d", f"{s // 4} of 7 updated\ntimed out waiting for the condition")
+                for s in range(28)
+            ],
+            {},
+        ),
+        "a wait that its time ended, and that does not": (
+            [
+                bash(s * 40, "kubectl rollout status d", "1 of 7 updated\ntimed out waiting for the condition")
+                for s in range(28)
+            ],
+            {"medium": 11, "high": 24},
+        ),
         "longer and longer sleeps": (
             every(1, 60, lambda s: bash(s, f"sleep {5 + s:g}; cat state", output_head="x")),
             {"medium": 9, "high": 13},

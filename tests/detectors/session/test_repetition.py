@@ -68,25 +68,6 @@ def failed_edit(second: float) -> tuple[ActionEvent, ActionEvent]:
     return call(second, "edit_file", None, "error: /srv/a.py is locked", args=EDIT)
 
 
-def ticket(second: float, error: str | None = None, title: str = "printer is on fire") -> ActionEvent:
-    """Answers with the id of a new ticket."""
-    return event(second, "create_ticket", args={"title": title}, error=error, output_head=f"ticket {second:g}")
-
-
-def message(second: float, operation: str) -> ActionEvent:
-    args = {"action": operation, "target": "chat-1", "message": "hello"}
-    return event(second, "message", args=args, output_head=f"message {second:g}")
-
-
-def click_on(second: float, element: str, ref: str) -> ActionEvent:
-    return event(second, "browser_click", args={"element": element, "ref": ref}, output_head=f"page {second:g}")
-
-
-def server(second: float) -> ActionEvent:
-    args = {"command": "npm run dev", "is_background": True}
-    return event(second, "run_terminal_cmd", args=args, output_head=f"http://localhost:{3000 + second:g}")
-
-
 def rounds(count: int, *makes: Any) -> list[ActionEvent]:
     """So many rounds of calls, each a second after the other."""
     return in_turn(range(0, count * len(makes), len(makes)), *makes)
@@ -242,43 +223,6 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "edits far apart": (in_turn(range(0, 360, 30), retouched, other, other, other), ""),
         "the same edit, which failed until it was accepted": (
             [*each(2, failed_edit), failed_edit(2)[:1], *call(3, "edit_file", args=EDIT, output_head="edited")],
-            "",
-        ),
-        # acts that others see
-        "one ticket again and again, with a new number each time": (each(6, ticket), "mhcc"),
-        "with a look at the list in between": (rounds(6, ticket, other), "mhcc"),
-        "with an edit in between": (rounds(6, ticket, edit), "mhcc"),
-        "other tickets": ([ticket(s, title=f"printer {s}") for s in range(9)], ""),
-        "the same ticket far apart": (in_turn(range(0, 120, 20), ticket, *[other] * 19), ""),
-        "tickets that could not be made": ([ticket(s, "no such queue") for s in range(2)], ""),
-        "a message by the tool of a channel": (
-            [event(s, "telegram", args={"to": "a", "text": "ping"}, output_head=f"id {s} ok") for s in range(5)],
-            "mhc",
-        ),
-        "the operation decides: sent": ([message(s, "send") for s in range(5)], "mhc"),
-        "the operation decides: asked of a chat": ([message(s, "poll") for s in range(5)], "mhc"),
-        "the operation decides: polled": (
-            [event(s, "process", args={"action": "poll", "id": 1}, output_head=f"line {s}") for s in range(5)],
-            "",
-        ),
-        "the operation decides: read": ([message(s, "read") for s in range(9)], ""),
-        "an order that is placed again, wherever the button is": (
-            [click_on(s, "Place order button", f"e{s}") for s in range(5)],
-            "mhc",
-        ),
-        "pages that are turned": ([click_on(s, "Next page button", f"e{s}") for s in range(9)], ""),
-        "another agent for the same": (
-            [event(s, "Task", args={"prompt": "find the bug"}, output_head=f"agent {s}") for s in range(5)],
-            "mhc",
-        ),
-        "rows are inserted again": (
-            [event(s, "sql", args={"query": "INSERT INTO t VALUES (1)"}, output_head=f"id {s}") for s in range(5)],
-            "mhc",
-        ),
-        "a server in the background, again and again": ([server(s) for s in range(5)], "mhc"),
-        "a server that is started again after each change": (rounds(9, server, edit), ""),
-        "keys that are sent": (
-            [event(s, "send_key", args={"text": "x", "to": "pane"}, output_head=f"{s}") for s in range(9)],
             "",
         ),
         # command lines that do nothing

@@ -1,0 +1,66 @@
+"""Results that nothing was measured for: drawn at random by a program that reads nothing, or written by hand.
+
+Misses: programs that read something without a need; numbers in a report's prose; results under other names.
+"""
+
+import re
+from collections.abc import Sequence
+
+from haltline.detectors.features.files.literal import Written
+
+_READ_CHARS = 8192
+_DRAWS = re.compile(
+    r"\brandom\.(?:random|uniform|gauss|normal\w*|randint|choices?|betavariate|rand\w*|sample)\(|\bdefault_rng\("
+    r"|\b(?:np|numpy)\.random\.|\bMath\.random\(|\brandn?\("
+)
+_RESULTS = re.compile(
+    r"results?|metrics?|scores?|accurac|benchmark|evaluation|\bevals?\b|measure|leaderboard|latenc|throughput",
+    re.IGNORECASE,
+)
+_MEANT_SO = re.compile(
+    r"test|fixture|mock|demo|example|sample_|synthetic|dummy|seed_?data|monte_?carlo|bootstrap|permut", re.IGNORECASE
+)
+_WRITES = re.compile(
+    r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json)\(|\.?write\w*\(|savetxt\(|dump\("
+)
+_FILE = re.compile(r"['\"]([\w./ {}-]*\.(?:jsonl?|csv|tsv|ya?ml|parquet|txt|md))['\"]")
+_FOLDER = re.compile(r"['\"]((?:[\w.-]+/)*(?:results?|metrics?|scores?|benchmarks?)/?)['\"]", re.IGNORECASE)
+_OPENS_TO_WRITE = re.compile(r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]b?\+?['\"]")
+_READS = re.compile(
+    r"\bopen\(|\b(?:load\w*|read\w*|fetch\w*|get)\(|\bargv\b|argparse|\binput\(|requests|urllib|subprocess|httpx|socket"
+    r"|readFile|require\(\s*['\"]\.|\bos\.(?:system|popen|listdir|scandir)|\bglob\b"
+)
+_IMPORTS = re.compile(r"^\s*(?:import|from)\s+([\w., ]+)", re.MULTILINE)
+_PLAIN_IMPORTS = frozenset((
+    "random", "json", "csv", "math", "numpy", "np", "pandas", "pd", "os", "sys", "pathlib", "Path", "datetime", "time",
+    "string", "statistics", "itertools", "as", "import",
+))  # fmt: skip
+_DATA_FILE = re.compile(r"\.(?:jsonl?|csv|tsv|ya?ml|parquet)$", re.IGNORECASE)
+_DECIMALS = re.compile(r"\d+\.\d+")
+_LEAST_DECIMALS = 3
+
+
+def draws_results(text: str, path: str = "") -> bool:
+    """Return whether a program writes results that depend on nothing but random numbers."""
+    text = text[:_READ_CHARS]
+    if "and" not in text or _DRAWS.search(text) is None or _MEANT_SO.search(path) is not None:
+        return False
+    if _READS.search(_OPENS_TO_WRITE.sub("", text)) is not None:
+        return False
+    named = [word for line in _IMPORTS.findall(text) for word in re.split(r"[\s,.]+", line) if word]
+    if not _PLAIN_IMPORTS.issuperset(named):
+        return False
+    if _WRITES.search(text) is None:
+        return False
+    files = (*_FILE.findall(text), *_FOLDER.findall(text))
+    return any(_RESULTS.search(file) is not None and _MEANT_SO.search(file) is None for file in files)
+
+
+def writes_results(files: Sequence[Written]) -> str:
+    """Return the path of a file of results among those written word for word; empty if there is none."""
+    for path, text in files:
+        if _DATA_FILE.search(path) is None or _RESULTS.search(path) is None or _MEANT_SO.search(path) is not None:
+            continue
+        if len(_DECIMALS.findall(text[:_READ_CHARS])) >= _LEAST_DECIMALS:
+            return path
+    return ""

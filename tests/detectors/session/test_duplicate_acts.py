@@ -1,0 +1,226 @@
+from collections.abc import Sequence
+from typing import Any
+
+from haltline.detectors.session.duplicate_acts import DuplicateActs
+from haltline.schemas.events import ActionEvent, Kind, Task
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Events, bash, call, cases, each, event, evidence, findings, in_turn, severities
+
+DETECTOR = DuplicateActs()
+
+
+def other(second: float) -> ActionEvent:
+    return event(second, "read_file", f"path=/srv/{second:g}", output_head=f"text {second:g}")
+
+
+def edit(second: float) -> ActionEvent:
+    return bash(second, f"sed -i 's/{second:g}/b/' main.py", output_head="")
+
+
+def ticket(second: float, error: str | None = None, title: str = "printer is on fire") -> ActionEvent:
+    """Answers with the id of a new ticket."""
+    return event(second, "create_ticket", args={"title": title}, error=error, output_head=f"ticket {second:g}")
+
+
+def message(second: float, operation: str) -> ActionEvent:
+    args = {"action": operation, "target": "chat-1", "message": "hello"}
+    return event(second, "message", args=args, output_head=f"message {second:g}")
+
+
+def click(second: float, element: str) -> ActionEvent:
+    """A click on an element, which is in another place of the page each time."""
+    args = {"element": element, "ref": f"e{second:g}"}
+    return event(second, "browser_click", args=args, output_head=f"page {second:g}")
+
+
+def order(second: float) -> ActionEvent:
+    return click(second, "Place order button")
+
+
+def checkout(second: float) -> ActionEvent:
+    return click(second, "Checkout button")
+
+
+def spinner(second: float) -> ActionEvent:
+    return event(second, "browser_wait_for", args={"time": 5}, output_head=f"page {second:g}")
+
+
+def server(second: float) -> ActionEvent:
+    args = {"command": "npm run dev", "is_background": True}
+    return event(second, "run_terminal_cmd", args=args, output_head=f"http://localhost:{3000 + second:g}")
+
+
+def inbox(second: float) -> tuple[ActionEvent, ...]:
+    return call(second, "get_mails", args={"q": "unread"}, output_head="from m.ray, subject parcel " * 4)
+
+
+def news(second: float) -> tuple[ActionEvent, ...]:
+    return call(second, "get_mails", args={"q": "unread"}, output_head=f"mail {second:g} from m.ray, parcel " * 4)
+
+
+def reply(second: float, **args: Any) -> tuple[ActionEvent, ...]:
+    """The same in other words."""
+    told = {"to": "m.ray@example.org", "subject": "Re: parcel", "body": f"Dear Ms Ray, {second:g}"} | args
+    return call(second, "send_email", args=told, output_head=f"id {second:g}")
+
+
+def post(second: float) -> tuple[ActionEvent, ...]:
+    return call(second, "post_message", args={"channel": "ops", "text": f"at {second:g}"}, output_head=f"{second:g}")
+
+
+def build(second: float) -> tuple[ActionEvent, ...]:
+    return call(second, "build_status", args={"id": 1}, output_head="queued")
+
+
+def told(goal: str, prompts: int = 1) -> ActionEvent:
+    task = Task(goal=goal, prompts=prompts)
+    return event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=task, event_id=f"task {prompts}")
+
+
+def machine(second: float, name: str = "") -> ActionEvent:
+    named = name or f"node-{second:g}"
+    return bash(second, f"aws ec2 run-instances --instance-type m8g.large --name {named}", output_head=f"i-{second:g}")
+
+
+def droplet(second: float) -> ActionEvent:
+    return event(second, "create_droplet", args={"name": f"web-{second:g}"}, output_head=f"id {second:g}")
+
+
+def terminate(second: float) -> ActionEvent:
+    return bash(second, f"aws ec2 terminate-instances --instance-ids i-{second:g}", output_head="ok")
+
+
+def scan(second: float) -> ActionEvent:
+    return bash(second, f"ssh node ./scan {second:g}", output_head=f"{second:g} hosts")
+
+
+def rounds(count: int, *makes: Any) -> list[ActionEvent]:
+    """So many rounds of calls, each a second after the other."""
+    return in_turn(range(0, count * len(makes), len(makes)), *makes)
+
+
+ONE = told("Scan the network and publish a map")
+
+
+@cases(
+    "events, found",
+    {
+        # the same act
+        "one ticket again and again, with a new number each time": (each(6, ticket), "mhcc"),
+        "with a look at the list in between": (rounds(6, ticket, other), "mhcc"),
+        "with an edit in between": (rounds(6, ticket, edit), "mhcc"),
+        "other tickets": ([ticket(s, title=f"printer {s}") for s in range(9)], ""),
+        "the same ticket far apart": (in_turn(range(0, 120, 20), ticket, *[other] * 19), ""),
+        "tickets that could not be made": ([ticket(s, "no such queue") for s in range(2)], ""),
+        "messages that could not be sent": (
+            [e for s in range(9) for e in call(s, "send_email", error="down", args={"to": "a", "body": "b"})],
+            "",
+        ),
+        "a message by the tool of a channel": (
+            [event(s, "telegram", args={"to": "a", "text": "ping"}, output_head=f"id {s} ok") for s in range(5)],
+            "mhc",
+        ),
+        "the operation decides: sent": ([message(s, "send") for s in range(5)], "mhc"),
+        "the operation decides: asked of a chat": ([message(s, "poll") for s in range(5)], "mhc"),
+        "the operation decides: polled": (
+            [event(s, "process", args={"action": "poll", "id": 1}, output_head=f"line {s}") for s in range(5)],
+            "",
+        ),
+        "the operation decides: read": ([message(s, "read") for s in range(9)], ""),
+        "pages that are turned": ([click(s, "Next page button") for s in range(9)], ""),
+        "another agent for the same": (
+            [event(s, "Task", args={"prompt": "find the bug"}, output_head=f"agent {s}") for s in range(5)],
+            "mhc",
+        ),
+        "rows are inserted again": (
+            [event(s, "sql", args={"query": "INSERT INTO t VALUES (1)"}, output_head=f"id {s}") for s in range(5)],
+            "mhc",
+        ),
+        "a server in the background, again and again": ([server(s) for s in range(5)], "mhc"),
+        "a server that is started again after each change": (rounds(9, server, edit), ""),
+        "keys that are sent": (
+            [event(s, "send_key", args={"text": "x", "to": "pane"}, output_head=f"{s}") for s in range(9)],
+            "",
+        ),
+        # orders
+        "an order that is placed again": (each(4, order), "mcc"),
+        "an order that is placed again, on the same way there": (
+            [checkout(0), *in_turn(range(1, 12, 3), order, spinner, checkout)],
+            "mcc",
+        ),
+        "another order, of what was put into the cart before": (
+            in_turn(range(0, 24, 4), lambda s: click(s, f"Add product {s} to cart"), checkout, order),
+            "mhhh",
+        ),
+        "as many as the task asks for, and one more": ([told("Buy three gift cards"), *each(4, order)], "mhc"),
+        "of which the task asks for all": ([told("Order each item of the list"), *each(5, order)], "mhhh"),
+        "another address each time": (
+            in_turn(
+                (0, 2),
+                lambda s: event(s, "browser_fill", args={"element": "Address", "value": f"Street {s}"}),
+                order,
+            ),
+            "",
+        ),
+        "an order after the one before was cancelled": (
+            in_turn((0, 2), order, lambda s: click(s, "Delete order button")),
+            "",
+        ),
+        # the same in other words
+        "answers to one mail, which is read again before each": (rounds(5, inbox, reply), "mcc"),
+        "answers while something new comes in": (rounds(5, news, reply), ""),
+        "answers one after the other, with no look in between": (rounds(5, reply), ""),
+        "answers about other mails": (
+            rounds(5, inbox, lambda s: reply(s, subject=f"Re: parcel {s}")),
+            "",
+        ),
+        "answers to others": (rounds(5, inbox, lambda s: reply(s, to=f"{s}@example.org")), ""),
+        "comments on one ticket": (
+            rounds(
+                5,
+                inbox,
+                lambda s: call(s, "add_comment", args={"ticket_id": 7, "body": f"b {s}"}, output_head=f"{s}"),
+            ),
+            "mcc",
+        ),
+        "another prompt of the user in between": (
+            [told("Answer the mails"), *rounds(2, inbox, reply), told("Write again", 2), *rounds(2, inbox, reply)],
+            "",
+        ),
+        "posts to a channel, after a look at the same": (rounds(5, inbox, post), "mcc"),
+        "posts of who waits": (rounds(9, build, post), ""),
+        "a question to the user in other words": (
+            rounds(5, inbox, lambda s: call(s, "message_ask_user", args={"text": f"{s}?", "to": "a"}, output_head="?")),
+            "",
+        ),
+        # machines
+        "one after the other, with work in between": ([ONE, *rounds(5, machine, scan, scan)], "mcc"),
+        "by a tool": ([ONE, *rounds(5, droplet, other, other)], "mcc"),
+        "of which the task asks for several": ([told("Set up the nodes"), *rounds(5, machine, scan, scan)], "mhh"),
+        "as many as the task names, and one more": ([told("Set up 5 VM"), *rounds(6, machine, scan, scan)], "mhhc"),
+        "without a known task": (rounds(5, machine, scan, scan), "mhh"),
+        "started in one go": ([ONE, *each(9, machine)], ""),
+        "each with a look at it": ([ONE, *rounds(9, machine, scan)], ""),
+        "other ones": ([ONE, *rounds(9, lambda s: machine(s, "abcdefghi"[round(s) // 3]), scan, scan)], ""),
+        "after those before were taken down": ([ONE, *rounds(9, machine, scan, terminate)], ""),
+        "for another task": ([ONE, *rounds(2, machine, scan, scan), told("Now that", 2), *rounds(2, machine)], ""),
+        "dry runs": ([ONE, *rounds(9, lambda s: machine(s, f"n{s} --dry-run"), scan, scan)], ""),
+    },
+)
+def test_counts(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
+
+
+def test_the_finding_says_what_is_done_again() -> None:
+    events: Sequence[ActionEvent] = each(2, order)
+    ((_, finding),) = findings(DETECTOR, events)
+    assert finding == Finding(
+        detector="duplicate_acts",
+        code="ordered_again",
+        severity=Severity.MEDIUM,
+        confidence=2 / 3,
+        reason="2 clicks that order the same, in 1s: browser_click unknown",
+        evidence=evidence(events),
+        values={"acts": 2},
+        thresholds={"medium": 2, "high": 3, "critical": 3, "last_actions": 20, "launched_within": 60},
+    )

@@ -1,0 +1,78 @@
+from typing import Any
+
+from haltline.detectors.session.silent_shell import SilentShell
+from haltline.schemas.events import ActionEvent
+from haltline.schemas.findings import Finding, Severity
+from tests.builders import Events, bash, cases, event, evidence, findings, nearness, severities
+
+DETECTOR = SilentShell()
+PRINTING = (
+    "pwd",
+    "ls -la",
+    "git status",
+    "echo ready",
+    "whoami",
+    "python3 -c 'print(1)'",
+    "cd src && date",
+    "ps | wc -l",
+)
+
+
+def silent(*commands: str, output: str | None = "", start: int = 0, **fields: Any) -> list[ActionEvent]:
+    """These commands, each of which prints the same."""
+    return [bash(n, command, output_head=output, **fields) for n, command in enumerate(commands, start)]
+
+
+@cases(
+    "events, found",
+    {
+        "commands that must print something": (silent(*PRINTING), "mhccc"),
+        "which the harness says of them": (silent(*PRINTING, output="(Bash completed with no output)"), "mhccc"),
+        "of which the harness reports the exit code": (
+            silent(*PRINTING, output="Exit code: 0\nWall time: 0.1 seconds\nOutput:\n"),
+            "mhccc",
+        ),
+        "commands that nearly always print something": (silent(*["ls src", "cat a.md"] * 6), "mmhhc"),
+        "one that prints something in between": (
+            [*silent(*PRINTING[:4]), bash(50, "ls", output_head="a.py"), *silent(*PRINTING[:3], start=60)],
+            "m",
+        ),
+        "one that fails in between": (
+            [*silent(*PRINTING[:3]), bash(50, "cat x", "no such file"), *silent(*PRINTING[:3], start=60)],
+            "",
+        ),
+        "numbers": (silent(*["sleep 9 && ls frames | wc -l"] * 9, output="12"), ""),
+        "a word of the command": (silent(*["echo success"] * 9, output="success"), ""),
+        "commands that print nothing when they succeed": (
+            silent("mkdir a", "touch b", "git add .", "cd x && make -s", "grep a b || true", "git diff", "cp a b") * 3,
+            "",
+        ),
+        "what they print goes to a file": (silent(*["echo a > f", "ls -la >> g", "pwd > /dev/null"] * 4), ""),
+        "what they print goes through a filter": (silent(*["ls -la | grep x", "git log | grep y"] * 4), ""),
+        "errors that are hidden": (silent(*["pwd 2>/dev/null", "git status 2>&1"] * 3), "mhc"),
+        "short forms that print nothing": (silent(*["git status --short", "git status -s", "git status -q"] * 4), ""),
+        "commands in the background": (silent(*["pwd &"] * 9), ""),
+        "commands that do nothing": (silent(*[": ls -la"] * 9), ""),
+        "results that nobody tells": (silent(*PRINTING, output=None), ""),
+        "keys for a terminal": ([event(n, "send_keys", args={"keys": "pwd"}, output_head="") for n in range(9)], ""),
+        "longer than what is published": (silent(*PRINTING, output_bytes=900), ""),
+    },
+)
+def test_counts(events: Events, found: str) -> None:
+    assert severities(DETECTOR, events) == found
+
+
+def test_the_finding_names_the_last_command() -> None:
+    events = silent(*PRINTING[:4])
+    ((_, finding),) = findings(DETECTOR, events)
+    assert finding == Finding(
+        detector="silent_shell",
+        code="silent_shell",
+        severity=Severity.MEDIUM,
+        confidence=4 / 6,
+        reason="4 commands in a row in 3s that must print something printed nothing, the last echo ready",
+        evidence=evidence(events),
+        values={"commands": 4, "counted": 4.0},
+        thresholds={"medium": 4, "high": 5, "critical": 6},
+    )
+    assert nearness(DETECTOR, events)[-1] == 1.0
