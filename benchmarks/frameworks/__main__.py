@@ -22,7 +22,7 @@ from benchmarks import command
 from benchmarks.frameworks.calls import FEW, MANY, MANY_OF
 from benchmarks.reporting.machine import machine
 from benchmarks.reporting.table import Table
-from haltline.cli.frameworks.table import FRAMEWORKS
+from haltline.cli.frameworks import FRAMEWORKS
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.clients.typescript import is_built

@@ -143,12 +143,6 @@ class HaltlineSpanProcessor(SpanProcessor):
         return own | _inherited(own, above)
 
 
-def watched(provider: TracerProvider, settings: GuardSettings) -> TracerProvider:
-    """Return the provider, with each span published at its end."""
-    provider.add_span_processor(HaltlineSpanProcessor(settings))
-    return provider
-
-
 def span_of(span: ReadableSpan, more: Mapping[str, Any] | None = None) -> JsonObject:
     """Return a span of the SDK in OTLP/JSON."""
     context: Any = span.get_span_context()
