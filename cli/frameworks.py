@@ -1,6 +1,5 @@
 """The frameworks that haltline guards, one row each: the source of the documentation's index and of `haltline init`."""
 
-import re
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -97,22 +96,7 @@ _ROWS: Final = (
         how="Agent(..., hooks=[HaltlineHooks(guard)])",
         ends="`EventLoopException`, caused by `Refused`",
     ),
-    _row(
-        "smolagents",
-        "smolagents",
-        names="guarded",
-        how="guarded(agent, guard)",
-        ends="`AgentGenerationError`, caused by `Refused`",
-    ),
     _row("llama-index", "LlamaIndex", names="guarded", how="guarded(agent, guard)", ends="`Refused`"),
-    _row("dspy", "DSPy", names="guarded", how="guarded(dspy.ReAct(...), guard)", ends="`Refused`"),
-    _row(
-        "ag2",
-        "AG2",
-        names="HaltlineMiddleware",
-        how="Agent(..., middleware=[HaltlineMiddleware(guard)])",
-        ends="`Refused`",
-    ),
     _row(
         "agent-framework",
         "Microsoft Agent Framework",
@@ -142,13 +126,6 @@ _ROWS: Final = (
         how="ClaudeAgentOptions(hooks=haltline_hooks(guard))",
         ends="the run ends normally; `guard.stopped` says why",
     ),
-    _row(
-        "agent-hooks",
-        "agent-hooks 0.1 (any host)",
-        names="HaltlineInterceptor",
-        how='InterceptionEmitter().register(HaltlineInterceptor(guard), name="haltline")',
-        ends="every further call is denied; the host ends its run",
-    ),
     _in_javascript(
         "vercel-ai",
         "Vercel AI SDK (TypeScript)",
@@ -170,7 +147,7 @@ _ROWS: Final = (
         "MCP servers, of any agent",
         setup=(
             '"mcpServers": {',
-            '  "files": {"command": "haltline", "args": ["mcp-proxy", "--name", "files", "--", "COMMAND", "ARGUMENT"]},',
+            '  "files": {"command": "haltline", "args": ["mcp-proxy", "--name", "files", "--", "COMMAND", "WORD"]},',
             '  "docs": {"url": "http://127.0.0.1:8766/mcp"}',
             "}",
             "haltline mcp-proxy --name docs --url https://HOST/mcp    # runs beside the host",

@@ -31,7 +31,6 @@ from tests.locks import ROOT
 
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "frameworks.json"
 LEFT_OUT: Final = {
-    "agent_hooks": "a host without an interceptor denies every call, so it has no call of its own",
     "mcp": "its proxy is a process of its own, so there is no call of a framework beside it",
 }
 """Drivers that cannot be measured, with the reason."""
