@@ -137,7 +137,7 @@ class HaltlineSpanProcessor(SpanProcessor):
         return self._exporter.force_flush(timeout_millis)
 
     def _identity_of(self, context: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        own = {name: attributes[name] for name in otel.INHERITED if name in attributes}
+        own = {name: attributes[name] for names in otel.INHERITED for name in names if name in attributes}
         with self._lock:
             above = self._above.get(_key(context), {})
         return own | _inherited(own, above)
@@ -180,10 +180,9 @@ def value_of(value: object) -> JsonObject:
 
 
 def _inherited(own: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inherited attributes: the conversation; and the agent, unless the span has its own id or name."""
-    conversation, *agent = otel.INHERITED
-    names = [*([] if conversation in own else [conversation]), *([] if any(n in own for n in agent) else agent)]
-    return {name: above[name] for name in names if name in above}
+    """Return the inherited attributes: the groups of which the span has none of its own."""
+    groups = (names for names in otel.INHERITED if own.keys().isdisjoint(names))
+    return {name: above[name] for names in groups for name in names if name in above}
 
 
 def _key(context: Any) -> tuple[int, int]:
