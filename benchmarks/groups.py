@@ -27,7 +27,7 @@ from haltline.streams.replay.replay_worker import ReplayMeter
 from haltline.streams.replay.traces import UnreadableTrace, read_traces
 from haltline.streams.sessions.processor import SessionProcessor
 
-TRIED = ("goal_drift", "step_review", "behavioral_drift", "exploration_wandering", "combination")
+TRIED = ("goal_drift", "step_review", "combination")
 IN_SHADOW = Policy(rules={name: Rule(mode=Mode.SHADOW) for name in TRIED})
 WAYS = {
     "five in shadow, all": (IN_SHADOW, Runs.ALL),

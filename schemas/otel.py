@@ -118,7 +118,7 @@ def _by_their_names(attributes: Mapping[str, Any]) -> JsonObject:
             found[name] = value
     if operation == _TOOL_OPERATION:
         found |= _of_message(attributes.get("output.value"))
-    return found | attributes
+    return {**found, **attributes}
 
 
 def _of_message(output: object) -> JsonObject:

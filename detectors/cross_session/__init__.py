@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from haltline.detectors.cross_session.agent_baseline import AgentBaseline
 from haltline.detectors.cross_session.agent_budget import AgentBudget
 from haltline.detectors.cross_session.agent_destruction import AgentDestruction
 from haltline.detectors.cross_session.base import CrossSessionPattern
@@ -16,7 +15,6 @@ from haltline.detectors.cross_session.target_destruction import TargetDestructio
 from haltline.detectors.cross_session.tree_destruction import TreeDestruction
 
 ACROSS: tuple[type[CrossSessionPattern[Any]], ...] = (
-    AgentBaseline,
     AgentBudget,
     AgentDestruction,
     FleetSpike,

@@ -16,7 +16,6 @@ from pydantic import TypeAdapter
 
 import haltline.detectors.cross_session
 from haltline.detectors.cross_session import ACROSS
-from haltline.detectors.cross_session.agent_baseline import ACTIONS, STEP_S
 from haltline.detectors.cross_session.agent_budget import AgentBudget
 from haltline.detectors.cross_session.base import MAX_EVIDENCE, CrossSessionPattern
 from haltline.detectors.cross_session.mission_budget import MissionBudget
@@ -57,7 +56,7 @@ def signals(draw: st.DrawFn) -> list[Signal]:
                 parent_session_id=draw(st.sampled_from([None, "s0", "s1", "s2"])),
                 target=target,
                 targets=[target],
-                amounts={ACTIONS: 32.0, STEP_S: draw(st.floats(0, 60)), "tool:bash": 32.0, "calls": 7.0, "count": 6.0},
+                amounts={"calls": 7.0, "count": 6.0},
             )
         )
     return made
@@ -115,7 +114,6 @@ def test_the_state_stays_bounded(pattern: CrossSessionPattern[Any]) -> None:
     state = pattern.start()
     kinds = sorted(pattern.hears)
     for n in range(600):
-        profile = {ACTIONS: 32.0, STEP_S: 1.0, f"tool:{n}": 32.0, f"effect:{n % 7}": 1.0}
         target = f"table={n:0200}"
         one = signal(
             n / 10,
@@ -126,7 +124,7 @@ def test_the_state_stays_bounded(pattern: CrossSessionPattern[Any]) -> None:
             agent=f"agent-{n:030}",
             target=target,
             targets=[target],
-            amounts=profile | dict.fromkeys(SHARED, 1.0),
+            amounts=dict.fromkeys(SHARED, 1.0),
         )
         pattern.observe(state, one)
     assert len(orjson.dumps(state)) <= MAX_STATE_BYTES

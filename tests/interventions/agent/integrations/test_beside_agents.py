@@ -71,7 +71,7 @@ def test_the_commands_run_and_a_recording_is_imported_without_the_processor() ->
     for command, text in zip(COMMANDS["Run beside agents"], helps, strict=True):
         words = " ".join(text.split())
         assert all(one in words for one in (f"haltline {command}", "Example: haltline", "Exit codes: ", "code 0"))
-    assert len(imported.splitlines()) == 19 + 1
+    assert len(imported.splitlines()) == 13 + 1
 
 
 def test_a_folder_without_recordings_is_reported(tmp_path: Path) -> None:
