@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from msgspec import field
 
 from haltline.detectors.cross_session.base import CrossSessionPattern
-from haltline.detectors.cross_session.shared_budget import SHARED, SharedBudget
+from haltline.detectors.cross_session.budgets import SHARED, SharedBudget
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, spent_of
 from haltline.interventions.levels.default_levels import is_ask
