@@ -3,7 +3,6 @@
     python -m benchmarks [options]              measure, print, and write build/bench.json
     python -m benchmarks table FILE             the tables of results; --write puts them into README and documentation
     python -m benchmarks compare OLD NEW        what is better or worse beyond noise
-    python -m benchmarks capacity FILE          what a fleet of agents needs, from measured figures
 
 Absolute numbers depend on the machine: compare ratios within a run, on an otherwise idle machine.
 """
@@ -11,7 +10,6 @@ Absolute numbers depend on the machine: compare ratios within a run, on an other
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +18,6 @@ from rich.console import Console
 
 from benchmarks import command
 from benchmarks.quality.sessions import TRACES
-from benchmarks.reporting import capacity_tables
-from benchmarks.reporting.capacity import Assumptions, TooFewFigures, constants, plan
 from benchmarks.reporting.compare import Verdict, compare, only_in_one, remarks
 from benchmarks.reporting.report import Document, NotResults, load
 from benchmarks.reporting.table import Table
@@ -45,12 +41,12 @@ _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0; 1 if something is worse or cannot be measured; 2 for files that are not results."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"table": _table, "compare": _compare, "capacity": _capacity}
+    commands = {"table": _table, "compare": _compare}
     try:
         if words and words[0] in commands:
             return commands[words[0]](words[1:])
         return _measure(words)
-    except (NotResults, TooFewFigures) as error:
+    except NotResults as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
 
@@ -130,30 +126,6 @@ def _compared(old: Document, new: Document, *, as_json: bool = False) -> int:
         columns = ["figure", "old", "new", "new / old, relative", "noise", "", "relative to"]
         Table("New results compared with old ones", columns, rows, [*remarks(old, new), *missing]).show(_console())
     return 1 if any(change.verdict is Verdict.WORSE for change in changes) else 0
-
-
-def _capacity(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks capacity",
-        description="What a fleet needs, from measured constants; and predictions compared with measurements.",
-        epilog="example: python -m benchmarks capacity benchmarks/results/measured.json --agents 20000",
-    )
-    parser.add_argument("file", type=Path)
-    for one in fields(Assumptions):
-        about = f"{one.metadata['words']} (%(default)s)"
-        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default, help=about)
-    args = vars(parser.parse_args(words))
-    document = load(args.pop("file"))
-    assumed = Assumptions(**args)
-    found = plan(constants(document), assumed)
-    for table in (
-        capacity_tables.constants_table(document),
-        capacity_tables.checks_table(document),
-        capacity_tables.assumptions_table(assumed),
-        capacity_tables.plan_table(found),
-    ):
-        table.show(_console())
-    return 0
 
 
 def _console() -> Console:

@@ -18,7 +18,6 @@ from benchmarks.cluster import Cluster
 from benchmarks.engines import kafka_streams
 from benchmarks.load import Load, generate
 from benchmarks.quality.sessions import default_files
-from benchmarks.reporting.capacity import LIVE_SESSIONS
 from benchmarks.reporting.machine import available_bytes, calibration
 from benchmarks.reporting.report import Document, Results
 from benchmarks.reporting.tables import show
@@ -27,6 +26,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
 from haltline.streams.local.subprocesses import ChildDied, Children
+from haltline.streams.sessions.processor import MAX_LIVE_SESSIONS
 
 PARTS = ("pairs", "throughput", "latency", "guard", "core", "sink", "growth")
 WITHOUT_KAFKA = frozenset({"pairs", "guard", "core"})
@@ -228,7 +228,7 @@ class _Run:
             return ""
         live = (largest.peak_rss_bytes - largest.empty_rss_bytes) / largest.sessions
         kept = max(0, largest.recovered_rss_bytes - largest.empty_rss_bytes) / largest.sessions
-        objects = min(sessions, LIVE_SESSIONS)
+        objects = min(sessions, MAX_LIVE_SESSIONS)
         needed = (objects * live + (sessions - objects) * kept) * _SPARE
         if needed < available:
             return ""

@@ -14,7 +14,6 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks import latency, overhead, sink, throughput
-from benchmarks.reporting.capacity_tables import CAPACITY_TABLES
 from benchmarks.reporting.report import Document
 from benchmarks.reporting.table import Table, mib, ratio, times, us
 
@@ -22,7 +21,7 @@ ROOT: Final = Path(__file__).parents[2]
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "measured.json"
 PAGES: Final = (ROOT / "README.md",)
 """Pages with tables from results."""
-BUILT: Final = (ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "capacity.md")
+BUILT: Final = (ROOT / "docs" / "benchmarks.md",)
 """Pages whose tables are inserted when the documentation site is built."""
 
 _MARKED: Final = re.compile(r"(<!-- measured:([a-z-]+) -->\n).*?(<!-- /measured:\2 -->)", re.DOTALL)
@@ -284,5 +283,4 @@ TABLES: Final[dict[str, Callable[[Document], Table]]] = {
     "core": _core,
     "sink": _sink,
     "growth": _growth,
-    **CAPACITY_TABLES,
 }
