@@ -124,7 +124,7 @@ dist: setup ## Build wheel and sdist into dist, and check them as a package inde
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/haltline kafka
 
-bench: setup ## Measure everything beside the peers, some 17 minutes (Java and Maven; BENCH=--short: 5, beside the landed figures)
+bench: setup ## Measure everything beside the peers, some 12 minutes (Java and Maven; BENCH=--short: 5, beside the landed figures)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 quality: setup ## What is executed of recorded sessions behind a guard, beside peers' rules

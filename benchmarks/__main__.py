@@ -1,4 +1,4 @@
-"""`python -m benchmarks`: haltline compared with its peers on one real Kafka, in about 17 minutes.
+"""`python -m benchmarks`: haltline compared with its peers on one real Kafka, in about 12 minutes.
 
     python -m benchmarks [options]              measure, print, and write build/bench.json
     python -m benchmarks table FILE             the tables of results; --write puts them into README and documentation
@@ -29,11 +29,11 @@ from haltline.streams.local.subprocesses import interruptible
 _WIDTH: Final = 160
 _LONG: Final[dict[str, Any]] = {
     "events": 1_000_000, "sessions": [1000, 100_000], "rounds": 3, "peer_seconds": 60.0, "latency_seconds": 30.0,
-    "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000, "growth_events": 1_000_000, "growth_seconds": 1800.0,
+    "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000,
 }  # fmt: skip
 _SHORT: Final[dict[str, Any]] = {
     "events": 80_000, "rounds": 2, "rates": [200], "latency_seconds": 5.0, "pieces": 20, "core_rounds": 1,
-    "sink_events": 150_000, "workers": [1], "growth": [1000], "growth_events": 20_000,
+    "sink_events": 150_000,
 }  # fmt: skip
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -166,14 +166,6 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR", help="recorded sessions, for the core")
     parser.add_argument("--core-rounds", type=int, default=2, help="rounds over the recorded sessions (%(default)s)")
     parser.add_argument("--sink-events", type=int, default=200_000, help="events for each sink (%(default)s)")
-    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help="workers, one core each (1,2,4)")
-    parser.add_argument(
-        "--growth", type=_numbers, default=[1000, 10_000, 100_000, 1_000_000], help="sessions (1000,10000,...,1000000)"
-    )
-    parser.add_argument(
-        "--growth-events", type=int, default=120_000, help="events after the first of each (%(default)s)"
-    )
-    parser.add_argument("--growth-seconds", type=float, default=240.0, help="maximum for a part (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="(%(default)s)")
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")
