@@ -14,7 +14,7 @@ STAMP := $(VENV)/.made
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm kafkajs environments coding-agents typescript check docs audit dashboards manifests dist kafka bench quality chaos simulate fleet screenshots clean
+.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm kafkajs environments coding-agents typescript check docs audit dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -116,12 +116,6 @@ docs: setup ## Build the documentation site into build/site; a broken link fails
 audit: setup ## Look for known vulnerabilities of what is installed, where an advisory service can be asked
 	@$(BIN)/python .ci/audit
 
-dashboards: setup ## Write deploy/grafana/dashboards again from build.py
-	$(BIN)/python deploy/grafana/build.py
-
-manifests: setup helm ## Write deploy/kubernetes again from the Helm chart
-	$(BIN)/python deploy/kubernetes/build.py .tools/helm
-
 dist: setup ## Build wheel and sdist into dist, and check them as a package index does
 	rm -rf dist
 	$(BIN)/python -m build
@@ -130,7 +124,7 @@ dist: setup ## Build wheel and sdist into dist, and check them as a package inde
 kafka: setup ## Run a real Kafka on 127.0.0.1:9092 until Ctrl-C (Java and Maven)
 	$(BIN)/haltline kafka
 
-bench: setup ## Measure everything beside the peers, some 17 minutes (Java and Maven; BENCH=--short: 5, beside the landed figures)
+bench: setup ## Measure everything beside the peers, some 12 minutes (Java and Maven; BENCH=--short: 5, beside the landed figures)
 	$(BIN)/python -m benchmarks $(BENCH)
 
 quality: setup ## What is executed of recorded sessions behind a guard, beside peers' rules

@@ -1,9 +1,8 @@
-"""`python -m benchmarks`: haltline compared with its peers on one real Kafka, in about 17 minutes.
+"""`python -m benchmarks`: haltline compared with its peers on one real Kafka, in about 12 minutes.
 
     python -m benchmarks [options]              measure, print, and write build/bench.json
     python -m benchmarks table FILE             the tables of results; --write puts them into README and documentation
     python -m benchmarks compare OLD NEW        what is better or worse beyond noise
-    python -m benchmarks capacity FILE          what a fleet of agents needs, from measured figures
 
 Absolute numbers depend on the machine: compare ratios within a run, on an otherwise idle machine.
 """
@@ -11,7 +10,6 @@ Absolute numbers depend on the machine: compare ratios within a run, on an other
 import argparse
 import sys
 from collections.abc import Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
 
@@ -20,8 +18,6 @@ from rich.console import Console
 
 from benchmarks import command
 from benchmarks.quality.sessions import TRACES
-from benchmarks.reporting import capacity_tables
-from benchmarks.reporting.capacity import Assumptions, TooFewFigures, constants, plan
 from benchmarks.reporting.compare import Verdict, compare, only_in_one, remarks
 from benchmarks.reporting.report import Document, NotResults, load
 from benchmarks.reporting.table import Table
@@ -33,11 +29,11 @@ from haltline.streams.local.subprocesses import interruptible
 _WIDTH: Final = 160
 _LONG: Final[dict[str, Any]] = {
     "events": 1_000_000, "sessions": [1000, 100_000], "rounds": 3, "peer_seconds": 60.0, "latency_seconds": 30.0,
-    "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000, "growth_events": 1_000_000, "growth_seconds": 1800.0,
+    "pieces": 200, "core_rounds": 3, "sink_events": 1_000_000,
 }  # fmt: skip
 _SHORT: Final[dict[str, Any]] = {
     "events": 80_000, "rounds": 2, "rates": [200], "latency_seconds": 5.0, "pieces": 20, "core_rounds": 1,
-    "sink_events": 150_000, "workers": [1], "growth": [1000], "growth_events": 20_000,
+    "sink_events": 150_000,
 }  # fmt: skip
 _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 
@@ -45,12 +41,12 @@ _INDENTED: Final = orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE
 def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0; 1 if something is worse or cannot be measured; 2 for files that are not results."""
     words = list(sys.argv[1:] if arguments is None else arguments)
-    commands = {"table": _table, "compare": _compare, "capacity": _capacity}
+    commands = {"table": _table, "compare": _compare}
     try:
         if words and words[0] in commands:
             return commands[words[0]](words[1:])
         return _measure(words)
-    except (NotResults, TooFewFigures) as error:
+    except NotResults as error:
         print(f"benchmarks: {error}", file=sys.stderr)
         return 2
 
@@ -132,30 +128,6 @@ def _compared(old: Document, new: Document, *, as_json: bool = False) -> int:
     return 1 if any(change.verdict is Verdict.WORSE for change in changes) else 0
 
 
-def _capacity(words: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks capacity",
-        description="What a fleet needs, from measured constants; and predictions compared with measurements.",
-        epilog="example: python -m benchmarks capacity benchmarks/results/measured.json --agents 20000",
-    )
-    parser.add_argument("file", type=Path)
-    for one in fields(Assumptions):
-        about = f"{one.metadata['words']} (%(default)s)"
-        parser.add_argument(f"--{one.name.replace('_', '-')}", type=type(one.default), default=one.default, help=about)
-    args = vars(parser.parse_args(words))
-    document = load(args.pop("file"))
-    assumed = Assumptions(**args)
-    found = plan(constants(document), assumed)
-    for table in (
-        capacity_tables.constants_table(document),
-        capacity_tables.checks_table(document),
-        capacity_tables.assumptions_table(assumed),
-        capacity_tables.plan_table(found),
-    ):
-        table.show(_console())
-    return 0
-
-
 def _console() -> Console:
     return Console() if sys.stdout.isatty() else Console(width=_WIDTH)
 
@@ -194,14 +166,6 @@ def options(words: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--traces", type=Path, default=TRACES, metavar="DIR", help="recorded sessions, for the core")
     parser.add_argument("--core-rounds", type=int, default=2, help="rounds over the recorded sessions (%(default)s)")
     parser.add_argument("--sink-events", type=int, default=200_000, help="events for each sink (%(default)s)")
-    parser.add_argument("--workers", type=_numbers, default=[1, 2, 4], help="workers, one core each (1,2,4)")
-    parser.add_argument(
-        "--growth", type=_numbers, default=[1000, 10_000, 100_000, 1_000_000], help="sessions (1000,10000,...,1000000)"
-    )
-    parser.add_argument(
-        "--growth-events", type=int, default=120_000, help="events after the first of each (%(default)s)"
-    )
-    parser.add_argument("--growth-seconds", type=float, default=240.0, help="maximum for a part (%(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--json", type=Path, default=Path("build/bench.json"), metavar="FILE", help="(%(default)s)")
     parser.add_argument("--logs", metavar="DIR", help="keep the logs of the processes there")

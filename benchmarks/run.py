@@ -13,28 +13,23 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from benchmarks import core, growth, latency, overhead, pairs, sink, throughput
+from benchmarks import core, latency, overhead, pairs, sink, throughput
 from benchmarks.cluster import Cluster
 from benchmarks.engines import kafka_streams
 from benchmarks.load import Load, generate
 from benchmarks.quality.sessions import default_files
-from benchmarks.reporting.capacity import LIVE_SESSIONS
-from benchmarks.reporting.machine import available_bytes, calibration
+from benchmarks.reporting.machine import calibration
 from benchmarks.reporting.report import Document, Results
 from benchmarks.reporting.tables import show
 from benchmarks.throughput import Engine
 from haltline.schemas.topics import Topics
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError, fetch
-from haltline.streams.local.subprocesses import ChildDied, Children
+from haltline.streams.local.subprocesses import Children
 
-PARTS = ("pairs", "throughput", "latency", "guard", "core", "sink", "growth")
+PARTS = ("pairs", "throughput", "latency", "guard", "core", "sink")
 WITHOUT_KAFKA = frozenset({"pairs", "guard", "core"})
 _OURS_AT_MOST_S = 900.0
-_EVENTS_EACH = 30
-"""Events of a session, if `--growth-events` allows: its state then has its full size."""
-_SPARE = 1.5
-"""Factor of available memory over the expected need."""
 _WIDTH = 160  # without a terminal, too
 
 
@@ -92,7 +87,6 @@ class _Run:
             "guard": self.guard,
             "core": self.core,
             "sink": self.sink,
-            "growth": self.growth,
         }
         for name in self.args.only:
             self.results.calibration_us.append(calibration())
@@ -185,54 +179,6 @@ class _Run:
         for result in sink.measure(self.cluster, self.children, topics, self.scratch, few=self.args.short):
             self.results.sink.append(result)
             self.console.print(f"  {result.engine}: {result.rows_per_s or 0:,.0f} rows/s")
-
-    def growth(self) -> None:
-        args = self.args
-        few, *more = args.growth
-        points = [
-            (1, few),
-            *((workers, few) for workers in args.workers if workers > 1),
-            *((1, many) for many in more),
-        ]
-        for workers, sessions in points:
-            name = f"{workers} worker{'s' * (workers > 1)} with {sessions:,} sessions"
-            if why := self._too_large(sessions):
-                self.results.skipped[name] = why
-                continue
-            self.console.print(f"{name} ...")
-            try:
-                grown = growth.measure(
-                    self.cluster,
-                    self.children,
-                    workers=workers,
-                    sessions=sessions,
-                    events=min(args.growth_events, max(_EVENTS_EACH * sessions, args.growth_events // 2)),
-                    seed=args.seed,
-                    at_most_s=args.growth_seconds,
-                )
-            except (growth.TooMuch, ChildDied) as error:
-                self.results.skipped[name] = str(error).splitlines()[0]
-                continue
-            self.results.growth.append(grown)
-            self.console.print(
-                f"  {grown.cpu_us_per_event:.0f} us of processor time an event, {grown.rss_bytes / 2**20:,.0f} MiB"
-            )
-
-    def _too_large(self, sessions: int) -> str:
-        """The reason why this many sessions cannot be measured here, estimated from fewer ones; empty if they can."""
-        available, before = available_bytes(), [grown for grown in self.results.growth if grown.workers == 1]
-        if available is None or not before:
-            return ""
-        largest = max(before, key=lambda grown: grown.sessions)
-        if sessions <= largest.sessions:
-            return ""
-        live = (largest.peak_rss_bytes - largest.empty_rss_bytes) / largest.sessions
-        kept = max(0, largest.recovered_rss_bytes - largest.empty_rss_bytes) / largest.sessions
-        objects = min(sessions, LIVE_SESSIONS)
-        needed = (objects * live + (sessions - objects) * kept) * _SPARE
-        if needed < available:
-            return ""
-        return f"needs {needed / 2**30:.0f} GiB of memory, there are {available / 2**30:.0f} GiB"
 
     def fill(self, sessions: int) -> Topics:
         """Fill a topic with the events of a throughput run."""

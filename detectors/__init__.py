@@ -8,8 +8,6 @@ from haltline.detectors.combining.combination import Combination
 from haltline.detectors.combining.correlation import detector_of
 from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.detectors.cross_session.base import CrossSessionPattern
-from haltline.detectors.drift.behavioral_drift import BehavioralDrift
-from haltline.detectors.drift.exploration_wandering import ExplorationWandering
 from haltline.detectors.drift.goal_drift import GoalDrift
 from haltline.detectors.framework.base import Detector, Pattern
 from haltline.detectors.framework.plugins import GROUP, NO_PLUGINS, Plugins
@@ -47,7 +45,6 @@ from haltline.schemas.removed_rules import REMOVED
 
 ALL: tuple[type[Detector[Any]], ...] = (
     AskFirst,
-    BehavioralDrift,
     Budget,
     Cycle,
     DestructiveRepeat,
@@ -56,7 +53,6 @@ ALL: tuple[type[Detector[Any]], ...] = (
     EnvironmentGone,
     ErrorRepetition,
     Evasion,
-    ExplorationWandering,
     FruitlessSearch,
     FruitlessWaits,
     GoalDrift,

@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import orjson
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from benchmarks.frameworks.__main__ import COMMITTED as FRAMEWORKS
-from benchmarks.frameworks.__main__ import markdown as frameworks_table
 from benchmarks.reporting import tables
 from benchmarks.reporting.report import load
 from haltline.cli.settings_table import SECTIONS, SETTINGS
@@ -114,7 +111,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "capabilities": capabilities_table,
     "guards": guards_table,
     "ladder": ladder_table,
-    "frameworks": lambda: frameworks_table(orjson.loads(FRAMEWORKS.read_bytes())),
 }
 
 

@@ -3,7 +3,8 @@
 Read by the content type `application/vnd.opentelemetry.span+json`. A span is written when the operation has ended, so
 it becomes `action.completed` (a tool, a memory, a retrieval), `model.turn` (a request to a model) or
 `session.heartbeat` (a parent of other spans, whose tokens are already counted). Names: OpenTelemetry semantic
-conventions for generative AI, `gen_ai.*`, and for MCP. Arguments and results are opt-in there and not required.
+conventions for generative AI, `gen_ai.*`, and for MCP, or those of OpenInference (a span with
+`openinference.span.kind`). Arguments and results are opt-in there and not required.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,10 +16,31 @@ from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.record import JsonObject, canonical_json
 
 CONTENT_TYPE = "application/vnd.opentelemetry.span+json"
-INHERITED = ("gen_ai.conversation.id", "gen_ai.agent.id", "gen_ai.agent.name")
-"""Attributes that a span inherits from its parent if it has none of its own."""
+INHERITED = (
+    ("gen_ai.conversation.id",),
+    ("session.id",),
+    ("gen_ai.agent.id", "gen_ai.agent.name"),
+    ("agent.name",),
+)
+"""Attributes that a span inherits from its parent if it has none of their group of its own."""
 
 _GEN_AI = "gen_ai."
+_OPENINFERENCE = "openinference.span.kind"
+_OPERATIONS = {"LLM": "chat", "EMBEDDING": "embeddings", "TOOL": "execute_tool", "RETRIEVER": "retrieval"}
+"""Operations by OpenInference's kinds of spans; every other kind is made of other spans."""
+_NAMES = (
+    ("gen_ai.conversation.id", ("session.id",)),
+    ("gen_ai.agent.name", ("agent.name",)),
+    ("gen_ai.request.model", ("llm.model_name", "embedding.model_name")),
+    ("gen_ai.usage.input_tokens", ("llm.token_count.prompt",)),
+    ("gen_ai.usage.output_tokens", ("llm.token_count.completion",)),
+    ("gen_ai.usage.cache_read.input_tokens", ("llm.token_count.prompt_details.cache_read",)),
+    ("gen_ai.tool.name", ("tool.name",)),
+    ("gen_ai.tool.call.id", ("tool_call.id", "tool.id")),
+    ("gen_ai.tool.call.arguments", ("tool.parameters", "input.value")),
+    ("gen_ai.tool.call.result", ("output.value",)),
+)
+"""The conventions' names, each with OpenInference's for the same."""
 _TOOL_OPERATION = "execute_tool"
 _WHOLES = ("invoke_agent", "invoke_workflow", "create_agent", "plan")  # not a set: a value may be unhashable
 _STATUS_ERROR = 2
@@ -30,7 +52,7 @@ _MAX_DEPTH = 64
 
 
 def of_agents(spans: Iterable[JsonObject]) -> list[JsonObject]:
-    """The spans of generative AI and of MCP tool calls, with the attributes that they inherit.
+    """The spans of generative AI, of OpenInference and of MCP tool calls, with the attributes that they inherit.
 
     Spans of MCP servers are left out, because their clients report the same calls.
     """
@@ -52,6 +74,8 @@ def from_span(value: bytes) -> JsonObject:
     if not isinstance(span, dict):
         raise ValueError(f"expected a span object, got {type(span).__name__}")
     attributes = {entry["key"]: _plain(entry.get("value", {})) for entry in span.get("attributes") or []}
+    if _OPENINFERENCE in attributes:
+        attributes = _by_their_names(attributes)
     get = attributes.get
     start_ns, end_ns = int(span["startTimeUnixNano"]), int(span["endTimeUnixNano"])
     error = _error(span.get("status") or {}, get("error.type"))
@@ -84,6 +108,33 @@ def from_span(value: bytes) -> JsonObject:
     return fields | {"kind": Kind.MODEL_TURN, "action": get("gen_ai.request.model") or "", "usage": _usage(attributes)}
 
 
+def _by_their_names(attributes: Mapping[str, Any]) -> JsonObject:
+    """The attributes of OpenInference under the conventions' names, which a span may have as well."""
+    operation = _OPERATIONS.get(str(attributes[_OPENINFERENCE]), "invoke_workflow")
+    found: JsonObject = {"gen_ai.operation.name": operation}
+    for name, theirs in _NAMES:
+        value = next((attributes[one] for one in theirs if attributes.get(one) is not None), None)
+        if value is not None:
+            found[name] = value
+    if operation == _TOOL_OPERATION:
+        found |= _of_message(attributes.get("output.value"))
+    return {**found, **attributes}
+
+
+def _of_message(output: object) -> JsonObject:
+    """The result and the id of the call in a tool's message, as LangChain's tools return it; else nothing."""
+    try:
+        message = orjson.loads(output) if isinstance(output, str) and output[:1] == "{" else None
+    except orjson.JSONDecodeError:
+        return {}
+    for name in ("output", "kwargs", "data"):
+        if isinstance(message, dict) and isinstance(message.get(name), dict):
+            message = message[name]
+    if not isinstance(message, dict) or not isinstance(message.get("tool_call_id"), str):
+        return {}
+    return {"gen_ai.tool.call.id": message["tool_call_id"], "gen_ai.tool.call.result": message.get("content")}
+
+
 def _usage(attributes: Mapping[str, Any]) -> JsonObject:
     """The tokens of a turn. In the conventions, cached tokens are part of the input; in an event, they are not."""
     get = attributes.get
@@ -93,6 +144,7 @@ def _usage(attributes: Mapping[str, Any]) -> JsonObject:
         "input_tokens": max(whole - cached, 0),
         "output_tokens": int(get("gen_ai.usage.output_tokens") or get("gen_ai.usage.completion_tokens") or 0),
         "cache_read_tokens": cached,
+        "cost_usd": float(get("llm.cost.total") or 0.0),
     }
 
 
@@ -141,12 +193,13 @@ def _is_of_agents(span: JsonObject) -> bool:
         return False
     if is_mcp:  # of MCP's methods, only tool calls are actions
         return _attribute_entry(span, "gen_ai.tool.name") is not None
-    return any(isinstance(e, dict) and str(e.get("key", "")).startswith(_GEN_AI) for e in _entries(span))
+    names = [str(e.get("key", "")) for e in _entries(span) if isinstance(e, dict)]
+    return any(name.startswith(_GEN_AI) or name == _OPENINFERENCE for name in names)
 
 
 def _from_above(span: JsonObject, by_id: Mapping[tuple[str, str], JsonObject]) -> list[Any]:
-    """The conversation, and the agent's id and name, each from the nearest ancestor span that has it."""
-    missing = [names for names in (INHERITED[:1], INHERITED[1:]) if not _those(span, names)]
+    """The conversation and the agent, each from the nearest ancestor span that has it."""
+    missing = [names for names in INHERITED if not _those(span, names)]
     found: list[Any] = []
     above: JsonObject | None = span
     for _ in range(_MAX_DEPTH):

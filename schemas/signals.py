@@ -39,8 +39,6 @@ class SignalKind(StrEnum):
     """An operator has reset the session's kill."""
     SPENT = "spent"
     """The use of resources since the session's last signal; `amounts` by resource."""
-    PROFILE = "profile"
-    """A profile of its last actions; `amounts` has counts by tool, and durations."""
     STOPPED = "stopped"
     """A call was refused, or the session was killed: at most once a minute. The fleet receives one for all sessions
     of an agent."""
@@ -52,7 +50,7 @@ class Signal(Record):
     v: int = 1
     signal_id: Id
     kind: Name
-    """A SignalKind, or one of a later release, which is ignored."""
+    """A SignalKind, or one of another release, which is ignored."""
     scope: Name
     """A SignalScope: the kind of the key."""
     id: Id

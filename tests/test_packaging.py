@@ -19,7 +19,7 @@ from tests.programs import ended, printed
 from tests.streams.scan.transcripts import stuck
 
 ROOT = Path(__file__).resolve().parents[1]
-PACKAGES = ("cli", "console", "detectors", "examples", "interventions", "schemas", "streams")
+PACKAGES = ("cli", "console", "detectors", "interventions", "schemas", "streams")
 
 
 def test_the_package_that_is_imported_is_the_one_of_this_repository_with_its_links_and_version() -> None:

@@ -72,7 +72,6 @@ def _all(document: Document) -> Iterator[tuple[str, Figure]]:
         "sink": _sink,
         "guard": _guard,
         "core": _core,
-        "growth": _growth,
     }
     for part, figures_of in parts.items():
         yield from ((name, replace(figure, part=part)) for name, figure in figures_of(document))
@@ -135,14 +134,3 @@ def _sink(document: Document) -> Iterator[tuple[str, Figure]]:
                     f"{engine}: {what}",
                     Figure(values=(result[key],), higher_is_better=higher, base=base, judged=ours),
                 )
-
-
-def _growth(document: Document) -> Iterator[tuple[str, Figure]]:
-    for point in document["growth"]:
-        at = f"{point['workers']} worker(s), {point['sessions']:,} sessions"
-        yield f"{at}: CPU us/event", Figure(values=(point["cpu_us_per_event"],), base=CALIBRATION)
-        if point["cpu_us_per_new_session"]:
-            yield f"{at}: CPU us/new session", Figure(values=(point["cpu_us_per_new_session"],), base=CALIBRATION)
-        yield f"{at}: memory, bytes", Figure(values=(point["rss_bytes"],))
-        yield f"{at}: changelog, bytes", Figure(values=(point["changelog_bytes"],))
-        yield f"{at}: start, s", Figure(values=(point["start_s"],), least=_TAIL)

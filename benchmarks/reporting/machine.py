@@ -36,11 +36,6 @@ def machine() -> dict[str, Any]:
     }
 
 
-def available_bytes() -> int | None:
-    """Memory available to new processes, in bytes; None if the system does not report it."""
-    return _memory_bytes("MemAvailable")
-
-
 def kafka_version() -> str | None:
     """Return the version of the Kafka that the benchmarks start."""
     return _first_match(_KAFKA_POM, r"<artifactId>kafka_2\.13</artifactId>\s*<version>([\d.]+)<")

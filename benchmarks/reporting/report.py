@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import orjson
 
-from benchmarks.growth import Grown
 from benchmarks.latency import Latency
 from benchmarks.pairs import Pair
 from benchmarks.reporting.machine import machine
@@ -33,7 +32,6 @@ class Results:
     """The calibration before each part: microseconds of processor time per step."""
     throughput: list[Throughput] = field(default_factory=list)
     latency: list[Latency] = field(default_factory=list)
-    growth: list[Grown] = field(default_factory=list)
     sink: list[Sunk] = field(default_factory=list)
     guard: Document | None = None
     """The results of benchmarks.overhead."""
@@ -59,7 +57,6 @@ class Results:
             "core": self.core,
             "sink": [asdict(result) for result in self.sink],
             "pairs": [asdict(pair) for pair in self.pairs],
-            "growth": [asdict(result) | {"recovery_s": result.recovery_s} for result in self.growth],
         }
 
 

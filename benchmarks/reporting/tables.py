@@ -14,7 +14,6 @@ from typing import Final
 from rich.console import Console
 
 from benchmarks import latency, overhead, sink, throughput
-from benchmarks.reporting.capacity_tables import CAPACITY_TABLES
 from benchmarks.reporting.report import Document
 from benchmarks.reporting.table import Table, mib, ratio, times, us
 
@@ -22,7 +21,7 @@ ROOT: Final = Path(__file__).parents[2]
 COMMITTED: Final = ROOT / "benchmarks" / "results" / "measured.json"
 PAGES: Final = (ROOT / "README.md",)
 """Pages with tables from results."""
-BUILT: Final = (ROOT / "docs" / "benchmarks.md", ROOT / "docs" / "capacity.md")
+BUILT: Final = (ROOT / "docs" / "benchmarks.md",)
 """Pages whose tables are inserted when the documentation site is built."""
 
 _MARKED: Final = re.compile(r"(<!-- measured:([a-z-]+) -->\n).*?(<!-- /measured:\2 -->)", re.DOTALL)
@@ -180,34 +179,6 @@ def _sink(document: Document) -> Table:
     return Table("Sinks", [*columns, "bytes a row", "commits", "peak memory"], rows)
 
 
-def _growth(document: Document) -> Table:
-    rows = [
-        [
-            f"{point['workers']}",
-            f"{point['sessions']:,}",
-            f"{point['events'] / point['sessions']:.2g}",
-            us(point["cpu_us_per_event"]),
-            us(point["cpu_us_per_new_session"]),
-            f"{point['events_per_s']:,.0f}" if point["events_per_s"] else "-",
-            mib(point["rss_bytes"]),
-            f"{point['rss_bytes'] / point['sessions'] / 1024:,.1f} KiB",
-            mib(point["changelog_bytes"]),
-            f"{point['start_s']:.1f} s",
-            f"{point['empty_start_s']:.1f} s",
-        ]
-        for point in document["growth"]
-    ]
-    shared = [point["workers"] for point in document["growth"] if not point["own_cores"]]
-    which = " and ".join(map(str, sorted(set(shared))))
-    text = (
-        f"The machine has {document['machine']['cores']} cores, so {which} workers "
-        "shared theirs with broker and load: their rate is left out, and processor time per event shows how they scale."
-    )
-    columns = ["workers", "sessions", "events a session", "CPU per event", "CPU per new session", "events/s"]
-    columns += ["memory", "memory / sessions", "changelog", "start", "start without sessions"]
-    return Table("Growth", columns, rows, [text] if shared else [])
-
-
 def _summary(document: Document) -> Table:
     """Return the table of the front page."""
     return Table("", ["what", "figure"], list(_summary_rows(document)), [_measured_on(document)])
@@ -283,6 +254,4 @@ TABLES: Final[dict[str, Callable[[Document], Table]]] = {
     "guard": _guard,
     "core": _core,
     "sink": _sink,
-    "growth": _growth,
-    **CAPACITY_TABLES,
 }

@@ -9,9 +9,8 @@ import typer
 from haltline.cli.common import Exit, fail
 
 FormatName = Literal[
-    "aider", "amp", "claude-code", "cline", "codex", "copilot-cli", "cursor", "gemini-cli", "google-adk",
-    "goose", "inspect", "langfuse", "langsmith", "mini-swe-agent", "openai-agents", "opencode", "openhands",
-    "otel", "phoenix", "pi", "swe-agent", "trace", "trae-agent",
+    "aider", "amp", "atif", "claude-code", "cline", "codex", "copilot-cli", "cursor", "gemini-cli", "goose",
+    "mini-swe-agent", "opencode", "openhands", "otel", "pi", "swe-agent", "trace", "trae-agent",
 ]  # fmt: skip
 """The formats of the importer, which is not imported for the help; a test compares both."""
 

@@ -1,4 +1,4 @@
-"""`haltline init`: puts an agent behind a guard, and writes haltline.toml with keys beside it."""
+"""`haltline init`: writes haltline.toml with keys beside it, and prints the lines that guard an agent."""
 
 import json
 import sys
@@ -29,29 +29,21 @@ _EXAMPLES: Final = {
 
 def _frameworks() -> list[str]:
     """The frameworks' names, for shell completion."""
-    from haltline.cli.frameworks.table import FRAMEWORKS
+    from haltline.cli.frameworks import FRAMEWORKS
 
     return [*FRAMEWORKS]
 
 
 def init(
-    program: Annotated[
-        Path | None,
-        typer.Argument(help="An agent's program, which is put behind a guard; the rest is left alone.", metavar="FILE"),
-    ] = None,
     *,
     framework: Annotated[
         str | None,
         typer.Option(
-            help="The framework of the agent, as in pydantic-ai: FILE is put behind a guard, or agent.py written.",
+            help="Only print the lines that guard an agent of this framework, as in pydantic-ai, or mcp for .mcp.json.",
             metavar="NAME",
             autocompletion=_frameworks,
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="For a program: show the changes, and write nothing.")
-    ] = False,
-    undo: Annotated[bool, typer.Option("--undo", help="Undo what was written into FILE; later changes stay.")] = False,
     bootstrap: Annotated[
         str | None,
         typer.Option(help="Kafka's address. Default: `haltline up` starts its own broker.", metavar="HOST:PORT"),
@@ -65,37 +57,25 @@ def init(
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Replace an existing haltline.toml; its keys stay.")] = False,
 ) -> None:
-    """Put an agent behind a guard, and write haltline.toml with keys for the console and for signing the audit.
+    """Write haltline.toml with keys for the console and for signing the audit.
 
-    With --framework or FILE only the program is written, after its changes were shown and accepted; a program that
-    cannot be edited safely is left as it is, and the lines to add are printed (exit code 1). FILE may also be a host's
-    JSON file with MCP servers: the proxy is put before each. Without them, on a terminal, it offers the hook of
-    the coding agents on this machine, then asks for the framework and for the settings of haltline.toml. The console's
-    keys are printed once; the file has their digests.
+    On a terminal it offers the hook of the coding agents on this machine, then asks for the settings of haltline.toml.
+    The console's keys are printed once; the file has their digests. --framework prints lines, and writes nothing.
 
-    Example: haltline init --framework pydantic-ai --yes
-
-    Example: haltline init --undo agent.py
+    Example: haltline init --framework pydantic-ai
 
     Example: haltline init --yes --operator ada
     """
-    if framework is not None or program is not None:
-        if force or not {bootstrap, table, operator} <= {None}:
-            fail("--framework and FILE: expected no option of haltline.toml beside them, got one", Exit.USAGE)
-        _edit(framework, program, undo=undo, yes=yes, dry_run=dry_run)
+    if framework is not None:
+        _print_lines(framework)
         return
-    if dry_run or undo:
-        name = "--undo: expected FILE" if undo else "--dry-run: expected --framework or FILE"
-        fail(f"{name} beside it, got none", Exit.USAGE)
     file = Path(FILE).absolute()
-    if sys.stdin.isatty() and not yes:
+    asks = sys.stdin.isatty() and not yes
+    if asks:
         _ask_for_hooks()
-    if sys.stdin.isatty() and not yes and _ask_for_program() and file.exists():
-        say(f"{file}: kept")
-        return
     if file.exists() and not force:
         fail(f"{file}: expected no file there, got one; --force replaces it", Exit.USAGE)
-    if sys.stdin.isatty() and not yes:
+    if asks:
         bootstrap = _question("Kafka's address (empty: `haltline up` starts a broker)", bootstrap)
         table = _question("Audit table, a folder or s3://... (empty: `haltline up` makes one)", table)
         operator = _question("Your name, for the audit (empty: type --by each time)", operator)
@@ -115,6 +95,7 @@ def init(
         say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
     else:
         say("Next: haltline up")
+    say(f"An agent's lines: haltline init --framework NAME, one of {', '.join(_frameworks())}")
 
 
 def _ask_for_hooks() -> None:
@@ -131,30 +112,21 @@ def _ask_for_hooks() -> None:
         if typer.confirm(question, default=True):
             install = ["install", "--for", name, "--local", "--settings", str(used[name])]
             accepted |= hook_settings.main(install) == 0
-    if accepted and not typer.confirm("Set up an agent's program or haltline's servers as well?", default=False):
+    if accepted and not typer.confirm("Set up haltline's servers as well?", default=False):
         raise typer.Exit
 
 
-def _edit(framework: str | None, program: Path | None, *, undo: bool, yes: bool, dry_run: bool) -> None:
-    from haltline.cli.operator.init_program import take_back, write_program
+def _print_lines(framework: str) -> None:
+    from haltline.cli.frameworks import FRAMEWORKS
 
-    if not undo:
-        write_program(framework, program, yes=yes, dry_run=dry_run)
-    elif program is None or framework is not None:
-        fail("--undo: expected FILE beside it and no --framework", Exit.USAGE)
-    else:
-        take_back(program, yes=yes, dry_run=dry_run)
-
-
-def _ask_for_program() -> bool:
-    """Return whether there is a program to guard; otherwise the agent uses no known framework."""
-    from haltline.cli.operator.init_program import ask_framework, ask_program, write_program
-
-    row = ask_framework(Path.cwd())
+    row = FRAMEWORKS.get(framework)
     if row is None:
-        return False
-    write_program(row.name, ask_program(), yes=False, dry_run=False)
-    return True
+        fail(f"--framework: expected one of {', '.join(FRAMEWORKS)}, got {framework!r}", Exit.USAGE)
+    if row.extras:
+        say(f"pip install 'haltline[{','.join(row.extras)}]', and in the program, the guard before the agent is made:")
+    for line in row.lines.splitlines():
+        typer.echo(f"    {line}".rstrip())
+    say(f"A stopped run: {row.ends.replace('`', '')}. More: docs/frameworks/{row.name}.md")
 
 
 def _question(text: str, given: str | None) -> str | None:

@@ -19,8 +19,7 @@ from haltline.console.protection_watch import ProtectionWatch
 from haltline.console.read_model import fleet
 from haltline.console.read_model.history import published_policy
 from haltline.console.settings import ConsoleSettings
-from haltline.detectors.cross_session.agent_budget import AgentBudget
-from haltline.detectors.cross_session.mission_budget import MissionBudget
+from haltline.detectors.cross_session.budgets import AgentBudget, MissionBudget
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.settings import construct
 from haltline.detectors.session.budget import Budget

@@ -1,10 +1,10 @@
 """Two kinds of findings that are worse together: each combination multiplies the risk of the session.
 
 Fires: when one of two rules has a finding on an event, and the other had one within `window_s` or within the last
-    `last_actions` actions. The combinations are `error_exploration_loop` (error_repetition and exploration_wandering,
-    1.5), `runaway_execution` (resource_growth and goal_drift, 2.0) and `confused_state` (hallucination and scope_creep,
-    1.8). The risk is that of the worst finding, severity (0.2, 0.5, 0.8, 1.0) times confidence, times the multiplier of
-    every combination that applies, at most 1. Critical from 0.9 on, high from 0.7, medium from 0.5, else low.
+    `last_actions` actions. The combinations are `runaway_execution` (resource_growth and goal_drift, 2.0) and
+    `confused_state` (hallucination and scope_creep, 1.8). The risk is that of the worst finding, severity (0.2, 0.5,
+    0.8, 1.0) times confidence, times the multiplier of every combination that applies, at most 1. Critical from 0.9 on,
+    high from 0.7, medium from 0.5, else low.
 Quiet: either of the two alone, however often; findings that are further apart; rules that are switched off.
 Misses: what the combined rules miss. Some of them are in shadow mode by default, and so is this one.
 """
@@ -25,7 +25,6 @@ from haltline.schemas.record import Values
 COMBINATIONS: Final = (
     ("runaway_execution", "resource_growth", "goal_drift", 2.0),
     ("confused_state", "hallucination", "scope_creep", 1.8),
-    ("error_exploration_loop", "error_repetition", "exploration_wandering", 1.5),
 )
 """Name, the two rules, and their multiplier of the risk; the highest multiplier first."""
 

@@ -1,22 +1,17 @@
-"""Patterns of runaway behaviour across sessions, one file each. They are pure, and read signals only."""
+"""Patterns of runaway behaviour across sessions. They are pure, and read signals only."""
 
 from collections.abc import Mapping
 from typing import Any
 
-from haltline.detectors.cross_session.agent_baseline import AgentBaseline
-from haltline.detectors.cross_session.agent_budget import AgentBudget
-from haltline.detectors.cross_session.agent_destruction import AgentDestruction
 from haltline.detectors.cross_session.base import CrossSessionPattern
+from haltline.detectors.cross_session.budgets import AgentBudget, MissionBudget
+from haltline.detectors.cross_session.destruction import AgentDestruction, MissionDestruction, TreeDestruction
 from haltline.detectors.cross_session.fleet_spike import FleetSpike
-from haltline.detectors.cross_session.mission_budget import MissionBudget
-from haltline.detectors.cross_session.mission_destruction import MissionDestruction
 from haltline.detectors.cross_session.respawn import Respawn
 from haltline.detectors.cross_session.spawn_storm import SpawnStorm
 from haltline.detectors.cross_session.target_destruction import TargetDestruction
-from haltline.detectors.cross_session.tree_destruction import TreeDestruction
 
 ACROSS: tuple[type[CrossSessionPattern[Any]], ...] = (
-    AgentBaseline,
     AgentBudget,
     AgentDestruction,
     FleetSpike,

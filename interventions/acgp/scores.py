@@ -57,7 +57,7 @@ _DIMENSION: Final[Mapping[str, Dimension]] = {
         ),
         Dimension.TOOL_SAFETY,
     ),
-    **dict.fromkeys(("goal_drift", "scope_creep", "behavioral_drift"), Dimension.CONTEXT),
+    **dict.fromkeys(("goal_drift", "scope_creep"), Dimension.CONTEXT),
 }  # fmt: skip
 """By rule; all others affect the reasoning."""
 

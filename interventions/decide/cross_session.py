@@ -32,7 +32,6 @@ _REACH: Mapping[str, Mapping[Severity, ScopeKind]] = {
     "agent_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
     "mission_destruction": {Severity.MEDIUM: ScopeKind.SESSION, Severity.HIGH: ScopeKind.SESSION},
     "respawn": {Severity.HIGH: ScopeKind.SESSION},
-    "agent_baseline": dict.fromkeys(Severity, ScopeKind.SESSION),
 }
 _MAX_GIVEN = 64
 _OF_SCOPE: Mapping[SignalScope, ScopeKind] = {

@@ -9,9 +9,7 @@ from haltline.schemas.findings import Severity
 LOOP_GUARD = frozenset({"destructive_repeat", "destructive_volume"})
 """The rules of the loop guard: their kills have the same code."""
 
-_SHADOWED = frozenset(
-    {"agent_baseline", "behavioral_drift", "combination", "goal_drift", "stagnation_candidate", "step_review"}
-)
+_SHADOWED = frozenset({"combination", "goal_drift", "stagnation_candidate", "step_review"})
 """Rules that fire in healthy sessions as often as in others, or in too few to judge: in shadow mode by default."""
 
 _WARNED = frozenset({"target_destruction"})
@@ -118,7 +116,7 @@ def kill_code(detector: str) -> str:
 
 JUDGEMENT: Final = frozenset(
     {
-        "agreement", "cycle", "duplicate_acts", "environment_gone", "error_repetition", "exploration_wandering",
+        "agreement", "cycle", "duplicate_acts", "environment_gone", "error_repetition",
         "fruitless_search", "fruitless_waits", "goal_drift", "hallucination", "invented_data", "monologue", "polling",
         "repetition", "silent_shell", "stagnation",
     }

@@ -106,7 +106,7 @@ _SITUATIONS: Final[Mapping[str, _Plan]] = {
     ),
 }
 _SITUATION_OF: Final[Mapping[str, str]] = {
-    **dict.fromkeys(("goal_drift", "scope_creep", "hallucination", "behavioral_drift"), "lost_context"),
+    **dict.fromkeys(("goal_drift", "scope_creep", "hallucination"), "lost_context"),
     **dict.fromkeys(("resource_growth", "budget", "spend_velocity"), "resource_exhaustion"),
 }
 """By rule; all others are stuck in a loop."""

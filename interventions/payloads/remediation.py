@@ -22,7 +22,7 @@ _SHORT: Final = 8
 LOOPS: Final = frozenset(
     {
         "destructive_repeat", "destructive_volume", "repetition", "cycle", "polling", "error_repetition",
-        "monologue", "exploration_wandering", "evasion", "fruitless_waits", "fruitless_search", "stagnation",
+        "monologue", "evasion", "fruitless_waits", "fruitless_search", "stagnation",
         "stagnation_candidate", "agreement", "duplicate_acts",
     }
 )  # fmt: skip

@@ -10,7 +10,6 @@ from functools import lru_cache
 from typing import Any
 
 from haltline.detectors import build_across
-from haltline.detectors.cross_session.agent_baseline import AgentBaseline
 from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.cross_session.fleet_spike import COUNT
 from haltline.detectors.framework.base import Pattern
@@ -29,7 +28,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
 from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure, LogPosition, is_first, is_new
-from haltline.streams.engine.memories import looked_at, opened
+from haltline.streams.engine.memories import opened
 from haltline.streams.engine.session_state import Memory
 from haltline.streams.engine.signals import Signaller
 
@@ -181,9 +180,8 @@ class CrossSessionCore:
             closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
             effects = replace(effects, incidents=tuple(closed))
         if command.kind is CommandKind.RESET and effects.released:
-            # Reset, except for the agent's baseline and the offsets already applied.
-            kept = {name: memory for name, memory in state.detectors.items() if name == _BASELINE}
-            state.detectors, state.standing = kept, ScopeStatus()
+            # Reset, except for the offsets already applied.
+            state.detectors, state.standing = {}, ScopeStatus()
         return state, effects
 
     @staticmethod
@@ -193,10 +191,8 @@ class CrossSessionCore:
 
     @staticmethod
     def retain_when_idle(state: ScopeState) -> bool:
-        """Return whether an idle scope is kept: it has a control in force, a killed session, or a baseline."""
-        usual = looked_at(state.detectors, _BASELINE)
-        known = usual is not None and len(usual.sessions) > _FEW_SESSIONS
-        return state.standing.stands is not None or bool(state.family.killed) or known
+        """Return whether an idle scope is kept: it has a control in force, or a killed session."""
+        return state.standing.stands is not None or bool(state.family.killed)
 
     def _goes_on(self, stands: ScopeControl | None, signal: Signal) -> tuple[Finding, Command] | None:
         """Return a finding and a kill if a session continues although its agent or mission was killed."""
@@ -256,11 +252,6 @@ def _for_any_agent(
     for number, override in enumerate(policy.overrides):
         if any(name in known and issubclass(known[name], CrossSessionPattern) for name in override.rules):
             yield from build_across(rules.under((number,)), known)
-
-
-_BASELINE = AgentBaseline.id
-_FEW_SESSIONS = 3
-"""An idle agent with at most this many sessions is dropped: an id used by a single session is no agent."""
 
 
 def _about(state: ScopeState) -> About:

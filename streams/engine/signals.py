@@ -5,50 +5,38 @@ from dataclasses import dataclass
 
 from msgspec import field
 
-from haltline.detectors.cross_session.agent_baseline import ACTIONS, EFFECT, STEP_S, TOOL
 from haltline.detectors.cross_session.base import CrossSessionPattern
-from haltline.detectors.cross_session.shared_budget import SHARED, SharedBudget
+from haltline.detectors.cross_session.budgets import SHARED, SharedBudget
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, spent_of
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.interventions.state.session_control import digest
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Effect, Kind
+from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.signals import FLEET_ID, MAX_TARGETS, Signal, SignalKind, SignalScope
 from haltline.schemas.stored import Stored
 
 # Constants because they are read at every event: an attribute of the enum class takes ten times as long.
-_DESTRUCTIVE = Effect.DESTRUCTIVE
 _SESSION_ENDED = Kind.SESSION_ENDED
 
 UNKNOWN = "unknown"
 """The id of an agent without a known id: nothing is added up across such agents, except destruction by host."""
 
-PROFILE_ACTIONS = 32
-"""The number of actions after which a session sends their profile."""
-
 _PART_OF_LIMIT = 0.01
 """The part of the least shared limit after which a session sends its usage."""
-_MAX_TOOLS = 16
 _MAX_ID = 256
 _NOT_SHARED = frozenset(
     ("path", "worktree", "stash", "history", "branch", "tag", "package", "device", "crontab", "firewall", "docker",
      "image", "container", "volume", "key", "unknown")
 )  # fmt: skip
 """Kinds of target that are local to a machine or a checkout, and so different in each session's sandbox."""
-_COUNTED_EFFECTS = frozenset({Effect.NETWORK, Effect.MUTATE, Effect.DESTRUCTIVE})
 
 
 class UnsentSignals(Stored):
     """What a session has not sent yet. Plain JSON values: part of its state."""
 
     spent: dict[str, float] = field(default_factory=dict)
-    actions: int = 0
-    since_ms: int = 0
-    """Event time of the first of these actions."""
-    tools: dict[str, int] = field(default_factory=dict)
-    """Counts by tool and by effect, as in a profile."""
     mission: str | None = None
     """The last mission that the session named."""
     stopped_minute: int = 0
@@ -133,7 +121,6 @@ class Signaller:
         """`patterns` may have one pattern several times, set for several agents: the least limit counts."""
         consumed = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
         self._started = any(kind is SignalKind.STARTED for _, kind in consumed)
-        self._profiles = (SignalScope.AGENT, SignalKind.PROFILE) in consumed
         self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in consumed)
         self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in consumed
         self._missions = (SignalScope.MISSION, SignalKind.DESTRUCTIVE) in consumed
@@ -156,11 +143,8 @@ class Signaller:
         signals: list[Signal] = []
         if first:
             signals += self._begun(act, agent_id)
-        if act.is_attempt and not act.refused:
-            if self._destructive and act.losses and act.batch is None:
-                signals += self._destroys(act, agent_id)
-            if self._profiles and agent_id != UNKNOWN:
-                signals += self._profile(unsaid, act, agent_id)
+        if self._destructive and act.is_attempt and not act.refused and act.losses and act.batch is None:
+            signals += self._destroys(act, agent_id)
         if self._budgets:
             signals += self._spent(unsaid, act, agent_id)
         return signals
@@ -221,25 +205,6 @@ class Signaller:
             origin = origin_of(act, agent_id)
             more = {"action": act.action[:512], "target": targets[0], "targets": targets}
             yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.ROOT, origin.roots[0], **more)
-
-    def _profile(self, unsaid: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
-        if not unsaid.actions:
-            unsaid.since_ms = act.time_ms
-        unsaid.actions += 1
-        tools = unsaid.tools
-        name = TOOL + act.action[:64]
-        if name in tools or len(tools) < _MAX_TOOLS:
-            tools[name] = tools.get(name, 0) + 1
-        effect = _DESTRUCTIVE if act.losses else act.tool.effect
-        if effect in _COUNTED_EFFECTS:
-            name = f"{EFFECT}{effect}"
-            tools[name] = tools.get(name, 0) + 1
-        if unsaid.actions < PROFILE_ACTIONS:
-            return
-        span_s = max(0.0, (act.time_ms - unsaid.since_ms) / 1000)
-        amounts = {ACTIONS: float(unsaid.actions), STEP_S: span_s / (unsaid.actions - 1), **unsaid.tools}
-        unsaid.actions, unsaid.tools = 0, {}
-        yield origin_of(act, agent_id).signal(SignalKind.PROFILE, SignalScope.AGENT, agent_id, amounts=amounts)
 
     def _spent(self, unsaid: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
         spent = unsaid.spent

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from haltline.streams.importing.reading import Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import moment
 
 _BEGINS: Final = "# aider chat started at "

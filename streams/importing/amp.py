@@ -7,8 +7,7 @@ from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, moment_of_ms, objects
 
 _TOKENS = TokenNames(

@@ -11,8 +11,7 @@ from haltline.interventions.agent.integrations.claude_code.messages import (
     tools_of,
 )
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn
+from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn
 from haltline.streams.importing.values import inside, moment, text
 
 _MESSAGES = ("assistant", "user")

@@ -7,8 +7,7 @@ from typing import Any, Final
 from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
 
 _LINES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context"})

@@ -5,8 +5,7 @@ from typing import Any
 
 from haltline.streams.importing.messages import args_of, parsed
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, text
 
 _TOKENS = TokenNames("", "outputTokens")

@@ -6,8 +6,7 @@ from typing import Any, Final
 
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.messages import args_of
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 TABLES: Final = frozenset({"cursorDiskKV"})

@@ -11,23 +11,18 @@ from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
-from haltline.streams.importing import aider, inspect_log
-from haltline.streams.importing.archive import is_archive
+from haltline.streams.importing import aider
 from haltline.streams.importing.database import is_database
 from haltline.streams.importing.detection import (
     DATABASES,
     DETECTORS,
     HISTORIES,
-    SPAN_FORMATS,
-    SpanFormat,
     form_of,
     form_of_database,
-    records_in,
     spans_of,
 )
 from haltline.streams.importing.reading import Content, NotReadable, Source, content_of, shape
-from haltline.streams.importing.spans import Part, Span, parts
-from haltline.streams.importing.steps import Pricing, Recording
+from haltline.streams.importing.steps import Part, Pricing, Recording
 from haltline.streams.importing.values import id_of
 
 FORMATS: Final = tuple(sorted({*DETECTORS, *DATABASES, "aider"}))
@@ -55,10 +50,7 @@ class Imported:
         """The places that could not be read, with the reasons; complete when all events are read."""
         self._content = Content(None, [], [])
         self._is_database = is_database(path)
-        if is_archive(path):
-            inspect_log.check_archive(path)
-            found = "inspect"
-        elif self._is_database:
+        if self._is_database:
             found = form_of_database(path) or ""
         elif aider.is_history(path):
             found = "aider"
@@ -97,21 +89,7 @@ class Imported:
         form, source = self.form or "", Source(self._path, self._content, self.skipped)
         if self._is_database and form in DATABASES:
             return DATABASES[form].parts(self._path)
-        if form in SPAN_FORMATS:
-            return parts(self._spans_of(SPAN_FORMATS[form]))
         return (aider.parts if form == "aider" else HISTORIES[form].parts)(source)
-
-    def _spans_of(self, of: SpanFormat) -> Iterator[Span]:
-        """Yield the spans of the file; other records are reported."""
-        lines = self._content.lines
-        for number, line in enumerate(lines):
-            place = f"[{number}]" if isinstance(lines, list) else f"line {lines.number}"
-            for inner, record in records_in(line, of):
-                span, why = _span_of(record, of)
-                if span is not None:
-                    yield span
-                else:
-                    self.skipped.append(f"{f'{place} {inner}'.rstrip()}: {why}")
 
     def _spans(self) -> Iterator[ActionEvent]:
         spans = otel.of_agents(span for one in self._content.lines for span in spans_of(one))
@@ -140,13 +118,3 @@ class Imported:
     def _named(self) -> dict[str, str]:
         identity = {"session_id": self._session_id, "agent_id": self._agent_id}
         return {name: text for name, text in identity.items() if text is not None}
-
-
-def _span_of(record: object, of: SpanFormat) -> tuple[Span | None, str]:
-    """Return the span of a record, or the reason why there is none."""
-    if not isinstance(record, dict) or not of.is_one(record):
-        return None, f"expected {of.expected}, got {shape(record)}"
-    try:
-        return of.span_of(record), ""
-    except ValueError as why:
-        return None, str(why)

@@ -6,8 +6,7 @@ from typing import Any
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 _TOKENS = TokenNames("input", "output thoughts", "cached")

@@ -10,8 +10,7 @@ from haltline.schemas.events import Kind
 from haltline.streams.importing.database import rows, tables, value_in
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, prompted, proposed, turn, usage_of
+from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import count, inside, moment, objects
 
 TABLES: Final = frozenset({"sessions", "messages"})

@@ -1,15 +1,14 @@
-"""Answers of models and results of tools, in the forms in which frameworks record messages."""
+"""Messages of models and users, in the forms in which agents keep them."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import orjson
 
-from haltline.interventions.agent.producers.any_json import text_of_blocks
-from haltline.streams.importing.values import id_of, inside, objects
+from haltline.streams.importing.values import id_of, objects
 
 _MAX_DEPTH = 12
-_WRAPPERS = ("generations", "choices", "message", "kwargs", "data", "update", "messages", "output", "content")
+_WRAPPERS = ("message", "content")
 """Fields that contain a message or its content; the first existing one is used."""
 
 
@@ -19,14 +18,6 @@ class Proposal(NamedTuple):
     call_id: str | None
     name: str
     args: dict[str, Any] | None
-
-
-class Returned(NamedTuple):
-    """The result of a tool."""
-
-    content: Any
-    call_id: str | None
-    is_error: bool
 
 
 def args_of(value: object) -> dict[str, Any] | None:
@@ -49,25 +40,8 @@ def parsed(value: Any) -> Any:
     return value
 
 
-def returned(value: object) -> Returned:
-    """Return a tool's output; of a tool message of LangChain, its content and the call's id."""
-    if isinstance(value, dict) and set(value) == {"output"}:  # LangSmith's wrapper of a value
-        value = value["output"]
-    message: object = value
-    for _ in range(_MAX_DEPTH):
-        if isinstance(message, str) and message[:1] == "{":
-            message = args_of(message)
-        if not isinstance(message, dict):
-            break
-        if isinstance(message.get("tool_call_id"), str):
-            is_error = message.get("status") == "error"
-            return Returned(text_of_blocks(message.get("content")), message["tool_call_id"], is_error)
-        message = next((message[name] for name in ("output", "kwargs", "data") if name in message), None)
-    return Returned(value, None, is_error=False)
-
-
 def text_of(value: object, depth: int = 0) -> str:
-    """Return the text of a model's answer."""
+    """Return the text of a message, or of its content."""
     if isinstance(value, str):
         return value
     if depth >= _MAX_DEPTH:
@@ -82,24 +56,8 @@ def text_of(value: object, depth: int = 0) -> str:
     return text_of(found, depth + 1)
 
 
-def proposals(value: object, depth: int = 0) -> Iterator[Proposal]:
-    """Yield the calls of an answer: of OpenAI's chats and responses, of Anthropic, of LangChain's messages."""
-    if depth >= _MAX_DEPTH:
-        return
-    if isinstance(value, list):
-        for one in value:
-            yield from proposals(one, depth + 1)
-    elif isinstance(value, dict):
-        if value.get("type") in ("function_call", "tool_use") and isinstance(value.get("name"), str):
-            args = value.get("arguments", value.get("input"))
-            yield Proposal(id_of(value.get("call_id") or value.get("id")), value["name"], args_of(args))
-            return
-        listed = objects(value.get("tool_calls"))
-        for call in listed:
-            name = inside(call, "function", "name") or call.get("name")
-            args = inside(call, "function", "arguments") if "function" in call else call.get("args")
-            if isinstance(name, str) and name:
-                yield Proposal(id_of(call.get("id")), name, args_of(args))
-        if not listed:
-            found = next((value[name] for name in _WRAPPERS if value.get(name) is not None), None)
-            yield from proposals(found, depth + 1)
+def proposals(content: object) -> Iterator[Proposal]:
+    """Yield the calls among the blocks of a message."""
+    for block in objects(content):
+        if block.get("type") == "tool_use" and isinstance(block.get("name"), str):
+            yield Proposal(id_of(block.get("id")), block["name"], args_of(block.get("input")))

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})

@@ -5,8 +5,7 @@ from typing import Any
 
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 _TALK = frozenset(

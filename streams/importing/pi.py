@@ -6,8 +6,7 @@ from typing import Any
 from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import moment, objects
 
 _TOKENS = TokenNames("input cacheRead cacheWrite", "output", "cacheRead", "cost.total")

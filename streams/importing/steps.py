@@ -51,6 +51,14 @@ class Step:
     """For a prompt: its text, which is not stored."""
 
 
+class Part(NamedTuple):
+    """The recording of one session."""
+
+    session_id: object
+    """Its id; ignored if it is not a text."""
+    steps: Iterable[Step]
+
+
 class _Call(NamedTuple):
     action: str
     args: Whole | None

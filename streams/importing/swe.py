@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.spans import Part
-from haltline.streams.importing.steps import Step, ended, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
 _FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)

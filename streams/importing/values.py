@@ -6,8 +6,8 @@ from typing import Any
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS
 
 
-def instant(value: object) -> float | None:
-    """Return epoch milliseconds of an ISO text (UTC without a zone) or of epoch seconds; None: not a time."""
+def moment(value: object) -> int | None:
+    """Return whole epoch milliseconds of an ISO text (UTC without a zone) or of epoch seconds; None: not a time."""
     try:
         if isinstance(value, str):
             parsed = datetime.fromisoformat(value)
@@ -17,13 +17,7 @@ def instant(value: object) -> float | None:
         time_ms = float(value * 1000)
     except (ValueError, OverflowError):
         return None
-    return time_ms if EARLIEST_MS <= time_ms < LATEST_MS - 1 else None
-
-
-def moment(value: object) -> int | None:
-    """Return whole epoch milliseconds, like `instant`."""
-    time_ms = instant(value)
-    return None if time_ms is None else round(time_ms)
+    return round(time_ms) if EARLIEST_MS <= time_ms < LATEST_MS - 1 else None
 
 
 def moment_of_ms(value: object) -> int | None:

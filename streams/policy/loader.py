@@ -1,7 +1,7 @@
 """The loader of policy documents from a file, a mapping or text. Errors name the position."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -115,17 +115,18 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
 
 
 def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
-    """Return the policy's settings without effect, one line each: removed rules, overrides that need an exemption."""
-    return [*gone_rules(policy), *without_effect(policy, catalogue(policy, plugins))]
+    """Return the policy's settings without effect: a line for all removed rules, one for each override that loosens."""
+    return [*gone(_rules_of(policy)), *without_effect(policy, catalogue(policy, plugins))]
 
 
-def gone_rules(policy: Policy) -> list[str]:
-    """Return the policy's rules that this release no longer has, one line for each position."""
-    lines = gone("rules", policy.rules)
+def _rules_of(policy: Policy) -> Iterator[str]:
+    """Yield the place of each rule that the policy names."""
+    yield from (f"rules.{name}" for name in policy.rules)
     for number, override in enumerate(policy.overrides):
-        lines += gone(f"overrides.{number}.rules", override.rules)
-    lines += gone("operations.probation.rules", policy.operated.probation.rules)
-    return lines if policy.opinion is None else lines + gone("opinion.rules", policy.opinion.rules)
+        yield from (f"overrides.{number}.rules.{name}" for name in override.rules)
+    yield from (f"operations.probation.rules.{name}" for name in policy.operated.probation.rules)
+    if policy.opinion is not None:
+        yield from (f"opinion.rules.{name}" for name in policy.opinion.rules)
 
 
 def _checked(document: _Document, plugins: Plugins, *, alone: bool = False) -> Core:

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from benchmarks import latency, overhead, sink, throughput
-from benchmarks.growth import Grown
 from benchmarks.latency import Latency
 from benchmarks.pairs import Pair
 from benchmarks.reporting.quiet import Watch
@@ -37,29 +36,11 @@ def sunk(engine: str, rows_per_s: float, cpu_us: float) -> Sunk:
     )  # fmt: skip
 
 
-def grown(sessions: int, *, workers: int = 1, **changed: Any) -> Grown:
-    """The results of a worker that needs 100 us for an event, 150 MiB, and 20,000 bytes for a session."""
-    values: dict[str, Any] = {
-        "workers": workers, "sessions": sessions, "events": 200_000, "event_bytes": 350.0,
-        "pinned_to": list(range(workers)), "own_cores": workers == 1, "cpu_us_per_event": 100.0,
-        "cpu_us_per_new_session": 200.0 if sessions >= 10_000 else None,
-        "events_per_s": 10_000.0 if workers == 1 else None, "broker_cpu_us_per_event": 10.0,
-        "empty_rss_bytes": workers * 140 * MIB, "rss_bytes": workers * 150 * MIB + sessions * 20_000,
-        "peak_rss_bytes": workers * 160 * MIB + sessions * 20_000,
-        "changelog_records": 200_000, "changelog_bytes": 200_000 * 4_000,
-        "output_records": (200_000 + sessions) // 2, "output_bytes": (200_000 + sessions) * 300,
-        "verdict_bytes": (200_000 + sessions) * 200, "empty_start_s": 3.0, "start_s": 3.0 + sessions / 30_000,
-        "recovered_rss_bytes": workers * 140 * MIB + sessions * 6_000,
-    }  # fmt: skip
-    return Grown(**values | changed)
-
-
 def document(
     *,
     rates: Sequence[Throughput] = (),
     calibration_us: Sequence[float] = (1.0, 1.0),
     others: Mapping[str, float] | None = None,
-    growth: Sequence[Grown] = (),
     settings: Mapping[str, Any] | None = None,
 ) -> Document:
     """A run with every part; each figure of a peer is as far from ours as in a real one."""
@@ -81,7 +62,6 @@ def document(
         latency=[answers(latency.ECHO, 1.0, 4.0), answers(latency.WORKER, 1.5, 6.0)],
         pairs=[Pair(name=PAIR, beside="a peer", ours_us=[40.0, 41.0], peer_us=[20.0, 20.0])],
         sink=[sunk(sink.OURS, 20_000, 30.0), sunk(sink.PEER, 60_000, 15.0)],
-        growth=list(growth or [grown(1_000), grown(10_000), grown(100_000), grown(1_000, workers=2)]),
         guard={
             "pieces": 10,
             "costs": [

@@ -1,22 +1,14 @@
 """The benchmarks' events: the same for the same seed, and valid events of agents."""
 
-import asyncio
-from pathlib import Path
-
 import pytest
 
-from benchmarks import routes
 from benchmarks.load import Load, generate
 from benchmarks.reporting.quiet import LOUD_FROM, is_quiet, note, tree_ticks
 from benchmarks.throughput import Seen, events_per_s
-from haltline.console.access.keys import Keys, Role, Who
-from haltline.console.settings import ConsoleSettings
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.record import EARLIEST_MS
 from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core, SessionState
-from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import cases
 
 START_MS = 1_750_000_000_000
@@ -111,17 +103,3 @@ def test_a_loud_part_is_named_a_quiet_run_is_not_and_what_is_not_known_is_neithe
     assert "throughput" not in result
     assert is_quiet({}) is None
     assert "not known" in note({})
-
-
-def test_every_route_that_is_measured_answers_and_finds_what_it_looks_for(
-    embedded: EmbeddedBroker, tmp_path: Path
-) -> None:
-    database, now_ms = f"sqlite:///{tmp_path}/model.db", EARLIEST_MS + 10**12
-    routes.fill(database, 40, now_ms)
-    settings = ConsoleSettings(
-        bootstrap=embedded.bootstrap, keys=Keys.of([(routes.KEY, Who("m", Role.ADMIN))]), database=database
-    )
-    requests = routes.requests(40, now_ms)
-    costs = asyncio.run(routes.served(settings, requests, repeats=1, within_s=0.0))
-    assert [cost.name for cost in costs if cost.status >= 400] == []
-    assert len(costs) == len(requests)

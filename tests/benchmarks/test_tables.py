@@ -1,6 +1,5 @@
 """Tables of results, and the pages that have them."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -9,19 +8,10 @@ import pytest
 from benchmarks import __main__ as main_module
 from benchmarks.__main__ import main
 from benchmarks.reporting import tables
-from benchmarks.reporting.capacity import (
-    Assumptions,
-    checks,
-    constants,
-    memory_bytes,
-    partitions_for,
-    plan,
-    read_by_agents,
-)
 from benchmarks.reporting.compare import Change, Verdict, compare
 from benchmarks.reporting.report import Document, load
 from benchmarks.throughput import BARE_DETECT, OURS
-from tests.benchmarks.results import PAIR, document, grown, rate
+from tests.benchmarks.results import PAIR, document, rate
 from tests.builders import cases
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"
@@ -58,56 +48,6 @@ def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch:
         assert main(["table", str(file), "--write"]) == 0
     landed = load(committed)
     assert (landed["settings"], landed["short"]) == ({"events": 7}, load(short))
-
-
-KNOWN = constants(document())
-
-
-def test_partitions_keep_what_agents_read_in_bounds_and_a_plan_adds_up() -> None:
-    few = Assumptions(agents=100)
-    assert partitions_for(KNOWN, few, workers=1) == 12
-    assert partitions_for(KNOWN, few, workers=5) == 24
-    less_read = Assumptions(read_by_agents_bytes_s=100e6)
-    partitions = partitions_for(KNOWN, less_read, workers=4)
-    assert read_by_agents(KNOWN, less_read, partitions) <= 100e6
-    assert read_by_agents(KNOWN, less_read, partitions - 12) > 100e6
-    gateways = replace(less_read, sessions_per_process=less_read.agents // 2)
-    assert partitions_for(KNOWN, gateways, workers=4) == 12
-    assert read_by_agents(KNOWN, gateways, 12) <= 100e6
-    found = plan(KNOWN, Assumptions())
-    assert (found.workers, found.sinks, found.partitions) == (2, 1, 1344)
-    assert found.brokers == 14  # 1,344 partitions of 13 topics, three times, 4,000 on each
-    assert found.rows_per_s == 15_000
-    assert found.changelog_bytes_per_s == 40_000_000
-    assert found.worker_memory_bytes == memory_bytes(KNOWN, 200_000)
-    day = 86_400
-    kept = 10_000 * 350 * 7 * day + 10_000 * 300 * 30 * day + 2 * 400_000 * 4_000
-    assert found.disk_bytes == pytest.approx(3 * kept)
-    assert found.dollars["disk"] == pytest.approx(3 * kept / 1e9 * 0.08)
-    assert found.dollars_a_month == pytest.approx(sum(found.dollars.values()))
-
-
-def test_predictions_are_compared_with_measurements_that_are_no_constants() -> None:
-    found = {(check.what, check.unit): check.ratio for check in checks(document())}
-    assert found["2 workers, 1,000 sessions", "us/event"] == 1.0
-    assert found["2 workers, 1,000 sessions", "MiB"] == pytest.approx(1.0)
-    assert found["1 worker, 100,000 sessions", "MiB"] == pytest.approx(1.0)
-    assert found["1 worker, 1,000 sessions", "events/s"] == 1.0
-
-
-def test_the_command_takes_another_demand_and_says_what_is_missing(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    file = tmp_path / "results.json"
-    file.write_bytes(orjson.dumps(document()))
-    assert main(["capacity", str(file), "--agents", "20000", "--core-hour", "0.1"]) == 0
-    out = capsys.readouterr().out
-    assert "A plan for 20,000 agents" in out
-    assert "measured / predicted" in out
-    file = tmp_path / "results.json"
-    file.write_bytes(orjson.dumps(document(growth=[grown(1_000)])))
-    assert main(["capacity", str(file)]) == 2
-    assert "expected growth of one worker" in capsys.readouterr().err
 
 
 RATE = f"{OURS.name}, 1,000 sessions: events/s"

@@ -251,6 +251,8 @@ def test_schemas_are_printed_and_written_by_topic_with_the_policys(tmp_path: Pat
         "one that cannot be used": ("cooldown: 3", Exit.USAGE, ":1: cooldown: "),
         "one with an override that nobody exempted": ("overrides: [{rules: {cycle: {mode: shadow}}}]", Exit.NO,
             "overrides.0.rules.cycle.mode: shadow is looser than enforce"),
+        "one of a release that had further rules": ("rules: {agent_baseline: {mode: warn}}", Exit.NO,
+            "rules.agent_baseline: gone, and without effect. Instead of agent_baseline: agent_budget and"),
     },
 )  # fmt: skip
 def test_a_policy_is_checked(tmp_path: Path, text: str, code: Exit, says: str) -> None:

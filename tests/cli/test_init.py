@@ -2,8 +2,10 @@
 
 import json
 import os
+import pty
 import re
 import stat
+import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +15,7 @@ from typer.testing import CliRunner, Result
 from haltline.cli import settings_file
 from haltline.cli.app import app
 from haltline.cli.common import Exit
+from haltline.cli.frameworks import FRAMEWORKS
 from haltline.cli.settings_table import SETTINGS
 from haltline.console.access.keys import Keys, Role, Who
 from haltline.schemas.keys import load_private_key, load_public_key
@@ -86,6 +89,52 @@ def test_init_replaces_a_file_only_by_force_and_never_a_key() -> None:
     assert settings_file.load(os.environ)["HALTLINE_OPERATOR"].value == "bea"
     assert Path("haltline-keys/audit.pem").read_bytes() == key
     assert "hl_" not in done.stdout
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_the_lines_of_a_framework_are_printed_and_nothing_is_written(folder: Path, name: str) -> None:
+    done = haltline("init", "--framework", name)
+    assert done.exit_code == Exit.OK, done.output
+    assert [line.strip() for line in done.stdout.splitlines() if line.startswith("    ")][-1] == FRAMEWORKS[name].how
+    assert f"More: docs/frameworks/{name}.md" in done.stdout
+    assert list(folder.iterdir()) == []
+
+
+def test_the_lines_of_a_python_framework_import_and_make_what_they_use() -> None:
+    done = haltline("init", "--framework", "openai-agents")
+    assert done.stdout.splitlines()[:-1] == [
+        "pip install 'haltline[openai-agents]', and in the program, the guard before the agent is made:",
+        "    from haltline import Guard, GuardSettings",
+        "    from haltline.interventions.agent.integrations.openai_agents import HaltlineAgents",
+        "",
+        '    guard = Guard(GuardSettings.from_env(agent_id="agent"))',
+        "    adapter = HaltlineAgents(guard)",
+        "    Agent(..., tools=adapter.guarded(tools)); Runner.run(..., hooks=adapter.hooks)",
+    ]
+
+
+def test_a_framework_that_is_not_known_is_named() -> None:
+    done = haltline("init", "--framework", "autogpt")
+    assert (done.exit_code, "--framework: expected one of langchain, " in done.stderr) == (Exit.USAGE, True)
+
+
+def test_on_a_terminal_it_offers_the_hooks_and_asks_for_the_settings(folder: Path) -> None:
+    ours, theirs = pty.openpty()
+    (folder / "home" / ".claude").mkdir(parents=True)
+    os.write(ours, b"\ny\nkafka-1:9092\n\nada\n")
+    environ = os.environ | {"COLUMNS": "200", "XDG_CONFIG_HOME": str(folder), "HOME": str(folder / "home")}
+    done = subprocess.run(
+        [sys.executable, "-m", "haltline.cli", "init"],
+        stdin=theirs, capture_output=True, text=True, check=False, env=environ, timeout=60,
+    )  # fmt: skip
+    os.close(ours)
+    os.close(theirs)
+    assert done.returncode == 0, done.stderr
+    assert "claude-code is used on this machine" in done.stdout
+    assert "hook_client.py --local" in (folder / "home" / ".claude" / "settings.json").read_text()
+    found = {name: one.value for name, one in settings_file.load(os.environ).items()}
+    assert (found["HALTLINE_BOOTSTRAP"], found["HALTLINE_OPERATOR"]) == ("kafka-1:9092", "ada")
+    assert "An agent's lines: haltline init --framework NAME, one of langchain, " in done.stdout
 
 
 def test_config_show_says_where_each_value_is_from_and_what_is_wrong_with_a_file() -> None:

@@ -11,13 +11,10 @@ import pytest
 from tests.conformance.cases import CASES
 from tests.conformance.environments import case_of, drivers, python_of, require_environment
 from tests.conformance.harness import CAPABILITIES
-from tests.conformance.own import agent_hooks_vectors
 from tests.conformance.table import lacks_of
 from tests.locks import ROOT
 
 RUN_S = 600
-LISTED = {"agent_hooks": agent_hooks_vectors.NAMES}
-"""Own cases that are not written out one by one."""
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +43,7 @@ def own_cases(driver: str) -> list[str]:
     """The names of its own cases, read as text: only its own environment can import them."""
     file = ROOT / "tests/conformance/own" / f"{driver}.py"
     text = file.read_text(encoding="utf-8") if file.is_file() else ""
-    return [*re.findall(r'^@own\("(.+)"\)$', text, re.MULTILINE), *LISTED.get(driver, [])]
+    return re.findall(r'^@own\("(.+)"\)$', text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(

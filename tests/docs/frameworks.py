@@ -7,8 +7,7 @@ its adapter is capable of. The index has the table of all.
 import re
 from typing import Final
 
-from haltline.cli.frameworks.rows import Framework
-from haltline.cli.frameworks.table import FRAMEWORKS
+from haltline.cli.frameworks import FRAMEWORKS, Framework
 from tests.conformance.environments import drivers
 from tests.conformance.harness import CAPABILITIES
 from tests.conformance.table import lacks_of
@@ -20,11 +19,10 @@ _PRINTED: Final = "deleted fact_sales\ndeleted fact_sales\nstopped: session_kill
 _OF_MCP: Final = "fact_sales still exists\nfact_sales still exists\nstopped: session_killed_loop_guard"
 _PYTHON: Final = """```console
 $ pip install {requirement}
-{init}    # writes agent.py, the program below
-{up}    # prints the address of its broker
+$ haltline up    # prints the address of its broker
 ```
 
-In a second terminal, with that address:
+Save the program below as `agent.py`. In a second terminal, with that address:
 
 ```console
 $ export HALTLINE_BOOTSTRAP=127.0.0.1:PORT
@@ -37,8 +35,7 @@ A second run is stopped earlier, because rules across sessions count what the ag
 _OWN: Final = """`HALTLINE_MODE=local python agent.py`
 needs no `haltline up`: it decides in the agent's own process, which knows no other session.
 
-`haltline init --framework {name} FILE` puts a program of your own behind haltline. It shows the changes and
-asks first."""
+`haltline init --framework {name}` prints the lines for a program of your own."""
 
 
 def page_of(row: Framework) -> str:
@@ -84,15 +81,12 @@ def _try(row: Framework) -> str:
     if row.name == "mcp":
         requirement += " 'mcp>=2,<3'"  # of the program itself
     printed = {"mcp": _OF_MCP, "opentelemetry": "deleted fact_sales\n..."}.get(row.name, _PRINTED)
-    init = f"$ haltline init --framework {row.name} --yes"
-    up = "$ haltline up"
-    own = _OWN.format(name=row.name) if row.edits and drivers_of(row) else ""
-    text = _PYTHON.format(requirement=requirement, init=init, up=f"{up:{len(init)}}", printed=printed, own=own)
-    return text.strip()
+    own = _OWN.format(name=row.name) if row.adapter and drivers_of(row) else ""
+    return _PYTHON.format(requirement=requirement, printed=printed, own=own).strip()
 
 
 def _program(row: Framework) -> str:
-    program = ROOT / row.path
+    program = ROOT / row.program
     language = "python" if program.suffix == ".py" else "javascript"
     return f"```{language}\n{program.read_text(encoding='utf-8')}```"
 

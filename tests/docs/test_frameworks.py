@@ -2,8 +2,7 @@
 
 import pytest
 
-from haltline.cli.frameworks.rows import Framework
-from haltline.cli.frameworks.table import FRAMEWORKS
+from haltline.cli.frameworks import FRAMEWORKS, Framework
 from tests.conformance.environments import drivers
 from tests.docs.frameworks import FOLDER, INDEX, drivers_of, index, page_of
 from tests.docs.pages import anchors
@@ -16,14 +15,14 @@ EACH = pytest.mark.parametrize("row", FRAMEWORKS.values(), ids=FRAMEWORKS)
 def test_the_blocks_of_a_page_are_current(row: Framework) -> None:
     text = (FOLDER / f"{row.name}.md").read_text(encoding="utf-8")
     assert text == page_of(row), "python -m tests.docs.frameworks"
-    assert (ROOT / row.path).read_text(encoding="utf-8") in text
+    assert (ROOT / row.program).read_text(encoding="utf-8") in text
 
 
 @EACH
 def test_a_page_says_what_a_kill_does_how_hints_arrive_and_what_to_know(row: Framework) -> None:
     sections = {"five-minutes", "how-a-kill-ends-the-run", "how-hints-reach-the-model", "what-to-know"}
     assert anchors(FOLDER / f"{row.name}.md") >= sections
-    program = (ROOT / row.path).read_text(encoding="utf-8").lower()
+    program = (ROOT / row.program).read_text(encoding="utf-8").lower()
     assert "real model" in program or row.name in {"mcp", "opentelemetry"}, "how a real model is put in"
 
 

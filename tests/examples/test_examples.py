@@ -4,35 +4,22 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from haltline.cli.app import app
-from haltline.cli.frameworks.rows import Framework
-from haltline.cli.frameworks.table import FRAMEWORKS
+from haltline.cli.frameworks import FRAMEWORKS, Framework
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests import browsers
 from tests.conformance.environments import PACKAGES, case_of, drivers, python_of, require_environment
 from tests.docs.frameworks import printed_of
-from tests.examples.unguarded import unguarded
 from tests.interventions.agent.stand_in import StandIn, standing, third_delete_kills
 from tests.programs import ended, intake, printed
 from tests.waiting import wait_until
 
-EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
-ADAPTED = [row for row in FRAMEWORKS.values() if row.edits and row.name in drivers().values()]
+ROOT = Path(__file__).resolve().parents[2]
+EXAMPLES = ROOT / "examples"
+ADAPTED = [row for row in FRAMEWORKS.values() if row.adapter and row.name in drivers().values()]
 """Frameworks in Python with an adapter."""
-EACH = """
-import runpy, sys, traceback
-for file in sys.argv[1:]:
-    print("program", file, flush=True)
-    try:
-        runpy.run_path(file, run_name="__main__")
-    except Exception:
-        traceback.print_exc()
-"""
-"""One process for both programs of a framework, as to load its library takes longer than all else."""
 
 
 def environ(broker: EmbeddedBroker, home: Path) -> dict[str, str]:
@@ -51,29 +38,17 @@ def offer_browser(home: Path) -> None:
 
 
 @pytest.mark.parametrize("row", [case_of(row.name, row, id=row.name) for row in ADAPTED])
-def test_the_program_of_a_page_is_stopped_and_so_is_one_that_init_has_put_behind_a_guard(
-    embedded: EmbeddedBroker, row: Framework, tmp_path: Path
-) -> None:
+def test_the_program_of_a_page_is_stopped(embedded: EmbeddedBroker, row: Framework, tmp_path: Path) -> None:
     require_environment(row.name)
     offer_browser(tmp_path)
-    example = EXAMPLES / row.program
-    mine = tmp_path / "mine.py"
-    mine.write_text(unguarded(example.read_text(encoding="utf-8")), encoding="utf-8")
-    assert "haltline" not in mine.read_text(encoding="utf-8").partition('"""\n')[2]
-    changed = CliRunner().invoke(app, ["init", "--framework", row.name, "--yes", str(mine)])
-    assert changed.exit_code == 0, changed.output
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
-        done = ended(python_of(row.name), "-c", EACH, example, mine, env=environ(embedded, tmp_path))
-        lines = [line for line in done.stdout.splitlines() if line.startswith(("program", "deleted", "stopped"))]
-        ours = [f"program {example}", *printed_of(row), f"program {mine}", "deleted fact_sales", "deleted fact_sales"]
-        assert lines[: len(ours)] == ours, done.stdout + done.stderr
-        assert [line for line in lines[len(ours) :] if not line.startswith("stopped")] == []
-        wait_until(lambda: len(worker.of(Kind.SESSION_ENDED)) == 2, "both sessions have ended")
-        for session_id in {e.session_id for e in worker.events}:
-            # Before that, a browser opens its page.
-            assert worker.outcomes(session_id)[-3:] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-            assert [e.await_verdict for e in worker.of(Kind.PROPOSED, session_id)][-3:] == [True] * 3
-        assert {e.agent_id for e in worker.events} == {"cleaner", "mine"}
+        done = ended(python_of(row.name), ROOT / row.program, env=environ(embedded, tmp_path))
+        lines = [line for line in done.stdout.splitlines() if line.startswith(("deleted", "stopped"))]
+        assert lines == printed_of(row), done.stdout + done.stderr
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
+        # Before that, a browser opens its page.
+        assert worker.outcomes()[-3:] == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
+        assert [e.await_verdict for e in worker.of(Kind.PROPOSED)][-3:] == [True] * 3
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 
 

@@ -200,13 +200,56 @@ def test_of_many_spans_those_of_agents_have_what_the_ones_above_them_say() -> No
         made("server", "tool", {"mcp.method.name": "tools/call", "gen_ai.tool.name": "x"}, kind=2),
         made("ping", "tool", {"mcp.method.name": "ping"}, kind=3),
         {"spanId": 7, "attributes": "none"},
+        made("chain", None, {"openinference.span.kind": "CHAIN", "session.id": "s", "agent.name": "B"}),
+        made("inner", "chain", {"openinference.span.kind": "TOOL"}),
     ]
     found = {one["spanId"]: one["attributes"] for one in of_agents(spans)}
     fields = {name: {e["key"]: e["value"]["stringValue"] for e in entries} for name, entries in found.items()}
-    assert set(fields) == {"tool", "own", "agent", "loop"}
+    assert set(fields) == {"tool", "own", "agent", "loop", "chain", "inner"}
+    assert fields["inner"] == {"openinference.span.kind": "TOOL", "session.id": "s", "agent.name": "B"}
     assert fields["tool"] | {"gen_ai.operation.name": ""} == fields["agent"] | {"gen_ai.operation.name": ""}
     assert fields["own"] == {"gen_ai.tool.name": "x", "gen_ai.agent.name": "b", "gen_ai.conversation.id": "c"}
     assert fields["loop"] == {"gen_ai.tool.name": "x"}
+
+
+@cases(
+    "kind, attributes, expected",
+    {
+        "a turn": (
+            "LLM",
+            {
+                "llm.model_name": "m-1", "llm.token_count.prompt": 1200, "llm.token_count.completion": 64,
+                "llm.token_count.prompt_details.cache_read": 900, "session.id": "s1", "agent.name": "cleaner",
+            },
+            {
+                "kind": Kind.MODEL_TURN, "action": "m-1", "session_id": "s1", "agent_id": "cleaner",
+                "usage": Usage(input_tokens=300, output_tokens=64, cache_read_tokens=900),
+            },
+        ),
+        "a tool, whose message has the id of its call": (
+            "TOOL",
+            {"tool.name": "rm", "input.value": '{"path": "a"}',
+             "output.value": '{"type": "tool", "data": {"content": "gone", "tool_call_id": "c1"}}'},
+            {"kind": Kind.COMPLETED, "action": "rm", "args": {"path": "a"}, "call_id": "c1", "output_head": "gone"},
+        ),
+        "a tool with another output": (
+            "TOOL", {"tool.name": "rm", "input.value": "a", "output.value": '{"data": 1'},
+            {"kind": Kind.COMPLETED, "args": {"arguments": "a"}, "call_id": None, "output_head": '{"data": 1'},
+        ),
+        "names of both conventions": (
+            "TOOL",
+            {"tool.name": "theirs", "gen_ai.tool.name": "ours", "gen_ai.conversation.id": "s2", "session.id": "s1"},
+            {"kind": Kind.COMPLETED, "action": "ours", "session_id": "s2"},
+        ),
+        "what consists of other spans": ("AGENT", {}, {"kind": Kind.HEARTBEAT}),
+        "a retriever": ("RETRIEVER", {}, {"kind": Kind.COMPLETED, "action": "retrieval"}),
+    },
+)  # fmt: skip
+def test_a_span_of_openinference_is_read_by_its_kind(
+    kind: str, attributes: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    event = decode_event(span({"openinference.span.kind": kind, **attributes}), SPAN)
+    assert {name: getattr(event, name) for name in expected} == expected
 
 
 @pytest.mark.parametrize("operation", ["chat", "text_completion", "generate_content", "embeddings"])

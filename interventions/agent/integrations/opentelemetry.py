@@ -17,7 +17,7 @@ from typing import Any, Final
 
 import orjson
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor
 from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from opentelemetry.trace import Status, StatusCode, get_current_span
 
@@ -137,16 +137,10 @@ class HaltlineSpanProcessor(SpanProcessor):
         return self._exporter.force_flush(timeout_millis)
 
     def _identity_of(self, context: Any, attributes: Mapping[str, Any]) -> dict[str, Any]:
-        own = {name: attributes[name] for name in otel.INHERITED if name in attributes}
+        own = {name: attributes[name] for names in otel.INHERITED for name in names if name in attributes}
         with self._lock:
             above = self._above.get(_key(context), {})
         return own | _inherited(own, above)
-
-
-def watched(provider: TracerProvider, settings: GuardSettings) -> TracerProvider:
-    """Return the provider, with each span published at its end."""
-    provider.add_span_processor(HaltlineSpanProcessor(settings))
-    return provider
 
 
 def span_of(span: ReadableSpan, more: Mapping[str, Any] | None = None) -> JsonObject:
@@ -186,10 +180,9 @@ def value_of(value: object) -> JsonObject:
 
 
 def _inherited(own: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the inherited attributes: the conversation; and the agent, unless the span has its own id or name."""
-    conversation, *agent = otel.INHERITED
-    names = [*([] if conversation in own else [conversation]), *([] if any(n in own for n in agent) else agent)]
-    return {name: above[name] for name in names if name in above}
+    """Return the inherited attributes: the groups of which the span has none of its own."""
+    groups = (names for names in otel.INHERITED if own.keys().isdisjoint(names))
+    return {name: above[name] for names in groups for name in names if name in above}
 
 
 def _key(context: Any) -> tuple[int, int]:

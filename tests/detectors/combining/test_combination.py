@@ -48,9 +48,9 @@ def test_two_findings_close_together_multiply_the_risk(
     assert [e.event_id for e in finding.evidence] == ["s1@0 look_up", "s1@60 look_up"]
 
 
-def test_the_seeds_have_these_three_and_several_multiply_each_other() -> None:
+def test_there_are_these_two_and_several_multiply_each_other() -> None:
     factors = {name: factor for name, *_, factor in COMBINATIONS}
-    assert factors == {"error_exploration_loop": 1.5, "runaway_execution": 2.0, "confused_state": 1.8}
+    assert factors == {"runaway_execution": 2.0, "confused_state": 1.8}
     parts = ["hallucination", "scope_creep", "resource_growth", "goal_drift"]
     (finding,) = run([(0, [found(part, LOW, 0.5) for part in parts])])
     assert (finding.code, finding.values["multiplier"], finding.values["risk"]) == ("runaway_execution", 3.6, 0.36)

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.detectors.cross_session.agent_budget import AgentBudget
+from haltline.detectors.cross_session.budgets import AgentBudget
 from haltline.schemas.signals import Signal, SignalKind
 from tests.detectors.cross_session.signals import found, reported, signal
 

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from haltline.detectors.cross_session.agent_destruction import AgentDestruction
+from haltline.detectors.cross_session.destruction import AgentDestruction
 from haltline.schemas.signals import Signal
 from tests.builders import cases
 from tests.detectors.cross_session.signals import destroys, found, reported

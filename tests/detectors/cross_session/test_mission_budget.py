@@ -1,4 +1,4 @@
-from haltline.detectors.cross_session.mission_budget import MissionBudget
+from haltline.detectors.cross_session.budgets import MissionBudget
 from haltline.schemas.signals import Signal, SignalKind, SignalScope
 from tests.detectors.cross_session.signals import reported, signal
 

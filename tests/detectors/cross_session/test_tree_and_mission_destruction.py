@@ -2,8 +2,7 @@
 
 import pytest
 
-from haltline.detectors.cross_session.mission_destruction import MissionDestruction
-from haltline.detectors.cross_session.tree_destruction import TreeDestruction
+from haltline.detectors.cross_session.destruction import MissionDestruction, TreeDestruction
 from haltline.schemas.signals import Signal, SignalScope
 from tests.builders import cases
 from tests.detectors.cross_session.signals import destroys, found, reported

@@ -27,7 +27,7 @@ from tests.detectors.strategies import events
 from tests.streams.grouped import TOPICS, Input, Log, both
 
 SHADOW = Rule(mode=Mode.SHADOW)
-TRIED = ("goal_drift", "step_review", "behavioral_drift", "exploration_wandering", "combination")
+TRIED = ("goal_drift", "step_review", "combination")
 IN_SHADOW = dict.fromkeys(TRIED, SHADOW)
 LOOP_GUARD = ("destructive_repeat", "destructive_volume")
 

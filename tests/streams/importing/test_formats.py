@@ -8,7 +8,7 @@ import pytest
 
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.streams.importing.formats import Imported
-from haltline.streams.importing.spans import MODEL, TOOL, Span, parts
+from haltline.streams.importing.reading import NotReadable
 from haltline.streams.importing.values import moment
 from tests.builders import cases
 
@@ -158,59 +158,38 @@ def test_half_a_surrogate_pair_is_read_and_a_moment_is_or_none(tmp_path: Path) -
         assert moment(no_time) is None
 
 
-NOON = "2025-06-16T12:00:00Z"
-
-
-def span(name: str, parent: str | None = None, kind: str = "", at: float = 0.0) -> Span:
-    return Span(id=name, parent=parent, trace="t", kind=kind, name=name, start_ms=NOON_MS + at, end_ms=NOON_MS + at + 1)
-
-
-def test_subagents_of_subagents_are_below_each_other_and_tools_within_tools_are_not_subagents() -> None:
-    spans = [span("root"), span("ask", "root", TOOL), span("helper", "ask"), span("turn", "helper", MODEL, 1)]
-    spans += [span("again", "helper", TOOL, 2), span("deep", "again", MODEL, 3)]
-    spans += [span("build", "root", TOOL, 4), span("compile", "build", TOOL, 5)]
-    (part,) = parts(spans)
-    where = [(step.kind.value, step.action, step.below) for step in part.steps]
-    assert part.session_id == "t"
-    asked = [(action, below) for kind, action, below in where if kind == "action.proposed"]
-    assert asked == [("ask", None), ("again", "ask"), ("build", None), ("compile", None)]
-    assert [below for kind, _, below in where if kind == "model.turn"] == ["ask", "ask/again"]
-    (part,) = parts([span("a", "b", TOOL), span("b", "a", TOOL), span("c", "a", MODEL)])
-    assert len(list(part.steps)) == 5, "spans that are within each other in a circle end"
-
-
-def test_a_run_that_is_posted_and_patched_is_one_call_and_one_that_has_not_ended_is_proposed(tmp_path: Path) -> None:
-    post = {"id": "r1", "trace_id": "t1", "run_type": "tool", "name": "delete", "start_time": NOON, "inputs": {"id": 1}}
-    patch = {"id": "r1", "trace_id": "t1", "run_type": "tool", "end_time": "2025-06-16T12:00:01", "error": "no"}
-    for recording, lines in (({"post": [post], "patch": [patch]}, False), ([post, patch], True)):
-        asked, ended = imported(tmp_path, recording, lines=lines)
-        assert (asked.session_id, asked.time, asked.args) == ("t1", NOON_MS, {"id": 1})
-        assert (ended.outcome, ended.error, ended.duration_ms) == (Outcome.ERROR, "no", 1000)
-    child = {"id": "r2", "trace_id": "t1", "run_type": "tool", "name": "delete", "start_time": NOON}
-    run = {"id": "t1", "trace_id": "t1", "run_type": "chain", "name": "agent", "child_runs": [child]}
-    assert [(e.kind, e.action) for e in imported(tmp_path, {"runs": [run]})] == [(Kind.PROPOSED, "delete")]
-
-
-def test_calls_of_inspect_end_in_several_ways_and_arguments_of_functions_are_unwrapped(
-    tmp_path: Path,
+@pytest.mark.parametrize(
+    "exported",
+    [
+        [{"id": "o", "traceId": "t", "type": "TOOL", "name": "delete", "startTime": "2025-06-16T12:00:00Z"}],
+        {"runs": [{"id": "r1", "trace_id": "t1", "run_type": "tool", "name": "delete"}]},
+        {"eval": {"task": "t"}, "samples": [{"id": 7, "epoch": 2, "events": []}]},
+        {"id": "s1", "appName": "shop", "userId": "u", "events": [{"author": "cleaner"}]},
+    ],
+    ids=["Langfuse", "LangSmith", "Inspect", "Google ADK"],
+)
+def test_an_export_that_is_no_longer_read_is_refused_with_the_formats_that_are(
+    tmp_path: Path, exported: object
 ) -> None:
-    call = {"event": "tool", "id": "c1", "function": "rm", "arguments": {"path": "attachment://a1"}, "timestamp": NOON}
-    outcomes = {"timeout": Outcome.TIMEOUT, "approval": Outcome.REFUSED, "parsing": Outcome.ERROR}
-    for error, outcome in outcomes.items():
-        ended = {"completed": NOON, "result": "", "error": {"type": error, "message": "no"}}
-        sample = {"id": 7, "epoch": 2, "events": [call | ended], "attachments": {"a1": "/srv/data"}}
-        asked, end = imported(tmp_path, {"eval": {"task": "t"}, "samples": [sample]})
-        assert (asked.session_id, asked.args) == ("7_epoch_2", {"path": "/srv/data"})
-        assert (end.outcome, end.error) == (outcome, f"{error}: no")
-    for given, args in (
-        ('{"args": [], "kwargs": {"asset_id": "x"}}', {"asset_id": "x"}),
-        ('{"args": ["x"], "kwargs": {"force": true}}', {"force": True, "args": ["x"]}),
-        ('{"args": ["x"]}', {"args": ["x"]}),
-        ("x", None),
-    ):
-        tool = {"id": "o", "traceId": "t", "type": "TOOL", "name": "delete_asset", "startTime": NOON, "input": given}
-        (asked,) = imported(tmp_path, [tool])
-        assert asked.args == args
+    file = tmp_path / "export.json"
+    file.write_text(json.dumps(exported))
+    with pytest.raises(NotReadable, match=r"expected a recording of .*, atif, .*, otel, "):
+        Imported(file)
+
+
+def test_a_trajectory_of_harbor_has_those_of_its_subagents_and_results_without_an_id(tmp_path: Path) -> None:
+    def step(name: str, **result: str) -> dict[str, Any]:
+        call = {"tool_call_id": name, "function_name": "bash", "arguments": {"command": name}}
+        return {"source": "agent", "message": "", "tool_calls": [call], "observation": {"results": [result, {}]}}
+
+    system = {"source": "system", "message": "You are", "observation": {"results": [{"content": "reset"}]}}
+    copied = step("z", content="before") | {"is_copied_context": True}
+    below = {"trajectory_id": "t2", "steps": [step("b", source_call_id="b", content="no")]}
+    whole = {"schema_version": "ATIF-v1.7", "session_id": "s1", "steps": [copied, system, step("a", content="done")]}
+    found = imported(tmp_path, whole | {"subagent_trajectories": [below]})
+    assert [(e.session_id, e.kind, e.call_id, e.output_head) for e in found] == [
+        ("s1", ASKED, "a", None), ("s1", ENDED, "a", "done"), ("t2", ASKED, "b", None), ("t2", ENDED, "b", "no"),
+    ]  # fmt: skip
 
 
 def test_ids_that_are_too_long_or_empty_do_not_end_an_import(tmp_path: Path) -> None:

@@ -20,10 +20,7 @@ FORM_OF = {
     "amp.json": "amp", "copilot_cli.jsonl": "copilot-cli", "pi.jsonl": "pi",
     "goose.jsonl": "goose", "trajectory_20261124_090000.json": "trae-agent",
     "gemini_cli.json": "gemini-cli", "gemini_cli.jsonl": "gemini-cli",
-    "google_adk.json": "google-adk", "inspect.eval": "inspect", "inspect.json": "inspect",
-    "langfuse_observations.json": "langfuse", "langfuse_trace.json": "langfuse", "langsmith_runs.jsonl": "langsmith",
-    "langsmith_upload.jsonl": "langsmith", "openai_agents.jsonl": "openai-agents", "phoenix_dataframe.jsonl": "phoenix",
-    "phoenix_otlp.json": "phoenix", "phoenix_spans.json": "phoenix",
+    "atif.json": "atif", "openinference.json": "otel",
 }  # fmt: skip
 ASKED, ENDED, TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
 SUBAGENT = "/"
@@ -80,46 +77,6 @@ def of_subagent(call_id: str = " call_b0") -> list[Row]:
     return call(f"delete_asset{call_id}", "fact_orders", f"fact_orders {STILL}", SUBAGENT)
 
 
-def langchain(error: str, cost: float) -> list[Row]:
-    again = turn("I look again.", cost=cost)
-    deletes = [row for number in range(3) for row in again + delete(number)]
-    work = turn("I look again.", SUBAGENT, cost) + of_subagent() + turn("I am done.", SUBAGENT, cost)
-    delegated = around(call("delegate call_a3", "clean up fact_orders", "I am done."), work)
-    failed = call("describe_asset call_a4", "none", error, failed=True)
-    return deletes + again + delegated + again + failed
-
-
-def openai_agents() -> list[Row]:
-    again = turn("I look again.")
-    deletes = [row for number in range(3) for row in again + delete(number)]
-    work = turn(below=SUBAGENT) + of_subagent("") + turn(below=SUBAGENT)  # a span of a response has no content
-    delegated = around(call("delegate call_a3", "clean up fact_orders", "I am done."), work)
-    why = "Error running tool (non-fatal): Tool execution failed. Error details are redacted."
-    failed = call("describe_asset call_a4", "none", why, failed=True)
-    return deletes + again + delegated + again + failed + turn("I am done.")
-
-
-def inspect_log() -> list[Row]:
-    def asks(name: str, below: str = "") -> list[Row]:
-        return turn(f"tool call for tool {name}", below, 0.004)
-
-    deletes = [row for number in range(3) for row in asks("delete_asset") + delete(number)]
-    submit = call("submit call_b1", "done", "done", SUBAGENT)
-    work = asks("delete_asset", SUBAGENT) + of_subagent() + asks("submit", SUBAGENT) + submit
-    delegated = around(call("helper call_a3", "clean up fact_orders", "tool call for tool submit\n\ndone"), work)
-    failed = call("describe_asset call_a4", "none", "unknown: no such asset: none", failed=True)
-    end = asks("submit") + call("submit call_a5", "done", "done")
-    return deletes + asks("helper") + delegated + asks("describe_asset") + failed + end
-
-
-def google_adk() -> list[Row]:
-    deletes = [row for number in range(3) for row in turn() + delete(number)]
-    failed = turn() + call("describe_asset call_a3", "none", "no such asset: none", failed=True)
-    handed_over = turn() + call("transfer_to_agent call_a4", "helper", "")
-    work = turn() + call("delete_asset call_b0", "fact_orders", f"fact_orders {STILL}") + turn("I am done.")
-    return deletes + failed + handed_over + work
-
-
 def claude() -> list[Row]:
     deletes = [row for number in range(3) for row in delete(number) + turn()]
     report = "[Subagent hand-back] The text below is the final report of a subagent this session delegated to."
@@ -136,26 +93,20 @@ def history(*, calls_first: bool = False, cost: float = 0.0, why: str = "no such
     return rows + turn("I am done.", cost=cost)
 
 
-RAISED = "ValueError('no such asset: none')"
 EXPECTED = {
     "claude_agent_sdk.jsonl": claude(),
     "claude_agent_sdk_subagent.jsonl": of_subagent() + turn(below=SUBAGENT) + turn("I am done.", SUBAGENT),
     "amp.json": history(), "copilot_cli.jsonl": history(), "pi.jsonl": history(cost=0.004),
     "goose.jsonl": [row for row in history() if row.kind is not TURN], "trajectory_20261124_090000.json": history(),
     "codex.jsonl": history(calls_first=True), "gemini_cli.json": history(), "gemini_cli.jsonl": history(),
-    "google_adk.json": google_adk(), "inspect.eval": inspect_log(), "inspect.json": inspect_log(),
-    "langfuse_observations.json": langchain("no such asset: none", 0.004),
-    "langfuse_trace.json": langchain("no such asset: none", 0.004), "langsmith_runs.jsonl": langchain(RAISED, 0.004),
-    "langsmith_upload.jsonl": langchain(RAISED, 0.0), "openai_agents.jsonl": openai_agents(),
-    "phoenix_dataframe.jsonl": langchain(RAISED, 0.0), "phoenix_otlp.json": langchain(RAISED, 0.0),
-    "phoenix_spans.json": langchain(RAISED, 0.0),
+    "atif.json": [row._replace(outcome=row.outcome and Outcome.UNKNOWN) for row in history(cost=0.004)],
 }  # fmt: skip
 MAIN = sorted(set(EXPECTED) - {"claude_agent_sdk_subagent.jsonl"})
 
 
 def test_each_sample_is_in_the_table_and_a_subagent_of_another_file_is_below_its_session() -> None:
-    files = {file.name for file in SAMPLES.iterdir() if file.suffix in (".json", ".jsonl", ".eval")}
-    assert files == set(FORM_OF) == set(EXPECTED)
+    files = {file.name for file in SAMPLES.iterdir() if file.suffix in (".json", ".jsonl")}
+    assert files == set(FORM_OF) == {*EXPECTED, "openinference.json"}
     (session,) = {e.session_id for e in Imported(SAMPLES / "claude_agent_sdk.jsonl").events()}
     (above,) = {e.parent_session_id for e in Imported(SAMPLES / "claude_agent_sdk_subagent.jsonl").events()}
     assert above == session
@@ -191,7 +142,7 @@ def test_every_event_of_a_sample_is_read(name: str) -> None:
     check(SAMPLES / name, FORM_OF[name], EXPECTED[name])
 
 
-@pytest.mark.parametrize("name", sorted(set(EXPECTED) - {"inspect.eval"}))  # the archive has what the JSON has
+@pytest.mark.parametrize("name", sorted(EXPECTED))
 def test_a_sample_is_of_one_format_and_its_secrets_are_taken_out(name: str, tmp_path: Path) -> None:
     content = content_of(SAMPLES / name, [])
     assert [form for form, is_it in DETECTORS.items() if is_it(content)] == [FORM_OF[name]]
@@ -219,10 +170,26 @@ def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
     assert [one.session_id for one in subagents if one.held is None] == [], "it descends from a session that was killed"
 
 
+def test_spans_of_openinference_are_ends_of_calls_and_turns_and_are_stopped_at_the_third_delete() -> None:
+    imported = Imported(SAMPLES / "openinference.json")
+    events = list(imported.events())
+    rows = [row_of(event) for event in events if event.kind is not Kind.HEARTBEAT]
+    asked = Row(TURN, outcome=Outcome.OK)
+    deletes = [row for number in range(3) for row in (asked, delete(number)[1])]
+    delegated = call("delegate call_a3", "clean up fact_orders", "I am done.")[1]
+    failed = Row(ENDED, "describe_asset", "none", Outcome.ERROR, "ValueError('no such asset: none')")
+    assert rows == [*deletes, asked, asked, of_subagent()[1]._replace(below=""), asked, delegated, asked, failed]
+    assert (imported.form, imported.skipped, {e.session_id for e in events}) == ("otel", [], {"night-7"})
+    third = [e for e in events if e.action == "delete_asset"][2]
+    (main,) = together(Core(Policy()), [Recorded("night-7", list(enumerate(events)))])
+    assert main.first is not None
+    assert (main.first.event_id, main.first.detector) == (third.event_id, "destructive_repeat")
+
+
 def test_a_name_for_several_sessions_leaves_them_apart(tmp_path: Path) -> None:
-    session = json.loads((SAMPLES / "google_adk.json").read_text())
+    session = json.loads((SAMPLES / "atif.json").read_text())
     file = tmp_path / "sessions.jsonl"
-    file.write_text("".join(json.dumps(session | {"id": name}) + "\n" for name in ("a", "b")))
+    file.write_text("".join(json.dumps(session | {"session_id": name}) + "\n" for name in ("a", "b")))
     for given, named in ((None, ["a", "b"]), ("night", ["night", "night-2"])):
         events = list(Imported(file, session_id=given).events())
         assert list(dict.fromkeys(event.session_id for event in events)) == named

@@ -90,6 +90,14 @@ def test_a_file_that_is_wrong_or_in_vain_says_so(tmp_path: Path, caplog: pytest.
     file.touch()
     with pytest.raises(BadPolicy, match="got an empty document"):
         PolicyFile(file)
+    caplog.clear()
+    gone = (
+        "rules: {agent_baseline: {mode: warn}, behavioral_drift: {}, exploration_wandering: {settings: {window: 9}}}\n"
+    )
+    file.write_text(gone, encoding="utf-8")  # as a document of the release that had them
+    PolicyFile(file).close()
+    (warning,) = [record.getMessage() for record in caplog.records]
+    assert "Instead of agent_baseline: agent_budget" in warning
     file.write_text("overrides: [{agent: a, rules: {cycle: {mode: shadow}}}]", encoding="utf-8")
     PolicyFile(file).close()
     assert "overrides.0.rules.cycle.mode: shadow is looser than enforce, which holds" in caplog.text

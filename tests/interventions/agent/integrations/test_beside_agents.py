@@ -7,7 +7,7 @@ from haltline.cli.app import COMMANDS
 from haltline.cli.base_commands import PROCESSOR
 from tests.programs import ended
 
-SAMPLE = Path(__file__).resolve().parents[3] / "streams/importing/samples/google_adk.json"
+SAMPLE = Path(__file__).resolve().parents[3] / "streams/importing/samples/atif.json"
 
 
 @pytest.mark.parametrize(
@@ -66,12 +66,12 @@ for arguments in {[*([one, "--help"] for one in COMMANDS["Run beside agents"]), 
 
 def test_the_commands_run_and_a_recording_is_imported_without_the_processor() -> None:
     done = ended(sys.executable, "-c", EACH)
-    assert (done.returncode, done.stderr) == (0, f"haltline: import: {SAMPLE}: google-adk: 19 events\n")
+    assert (done.returncode, done.stderr) == (0, f"haltline: import: {SAMPLE}: atif: 13 events\n")
     *helps, imported = done.stdout.split("@@\n")[1:]
     for command, text in zip(COMMANDS["Run beside agents"], helps, strict=True):
         words = " ".join(text.split())
         assert all(one in words for one in (f"haltline {command}", "Example: haltline", "Exit codes: ", "code 0"))
-    assert len(imported.splitlines()) == 19 + 1
+    assert len(imported.splitlines()) == 13 + 1
 
 
 def test_a_folder_without_recordings_is_reported(tmp_path: Path) -> None:

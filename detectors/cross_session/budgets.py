@@ -1,4 +1,12 @@
-"""The total usage of several sessions, compared with one limit."""
+"""An agent or a mission has used up its budget, summed over all of its sessions.
+
+Fires: `budget_warning` (low) when the total reaches `warn_at` of its limit; `budget_exceeded` (critical) when it is
+    above the limit, and again with each further tenth of it. Resources: tokens (including those read from a cache),
+    cost_usd, calls, file_ops. An agent's total restarts with each period.
+Quiet: always without a limit, and there is none by default; for a mission, sessions that name none.
+Misses: usage that is not reported; up to a hundredth of the limit per running session, which it has not reported yet;
+    usage before a mission was idle for longer than sessions are stored.
+"""
 
 from dataclasses import dataclass, field
 from typing import Annotated, ClassVar, Literal, get_args
@@ -10,10 +18,12 @@ from haltline.detectors.framework.base import settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding
 from haltline.schemas.findings import Finding
-from haltline.schemas.signals import Signal, SignalKind
+from haltline.schemas.signals import Signal, SignalKind, SignalScope
 
 Shared = Literal["tokens", "cost_usd", "calls", "file_ops"]
 SHARED: tuple[Shared, ...] = get_args(Shared)
+
+_HOUR_MS = 3_600_000
 
 Limits = dict[Shared, Annotated[float, Field(gt=0), Stricter.LOWER]]
 
@@ -75,3 +85,26 @@ class SharedBudget(CrossSessionPattern[State]):
             by=" by its sessions",
             unknown_turns=state.used.get(UNKNOWN_TURNS, 0.0),
         )
+
+
+@settings
+class AgentBudget(SharedBudget):
+    """The total of an agent's sessions in a period."""
+
+    id: ClassVar[str] = "agent_budget"
+    scope: ClassVar[SignalScope] = SignalScope.AGENT
+
+    period_h: Annotated[int, Field(ge=1, le=8784), Stricter.NEITHER] = 24
+    """Hours of event time, counted from 1970: with 24, days in UTC. The total restarts with each period."""
+
+    def period_of(self, time_ms: int) -> int:
+        """The number of periods before this one."""
+        return time_ms // (self.period_h * _HOUR_MS)
+
+
+@settings
+class MissionBudget(SharedBudget):
+    """The total of a mission's sessions."""
+
+    id: ClassVar[str] = "mission_budget"
+    scope: ClassVar[SignalScope] = SignalScope.MISSION

@@ -1,13 +1,15 @@
-"""An agent destroys too much, summed over all of its sessions: each of them may do little.
+"""An agent, a mission or a tree of sessions destroys too much, summed over its sessions: each of them may do little.
 
-Fires: with at least two sessions, `respawned_destruction` on the `same_target`-th attempt at one target within
-    `window_s` (high; critical from twice as many less one on), and `agent_destruction` (medium) from `max_destructive`
-    acts within `volume_window_s` on; both again on each further one.
+Fires: with at least two sessions, on the `same_target`-th attempt at one target within `window_s` (high; critical from
+    twice as many less one on): `respawned_destruction` of an agent, `mission_destroyed_again`, `tree_destroyed_again`;
+    and with the rule's own name (medium) from `max_destructive` acts within `volume_window_s` on; both again on each
+    further one. Of a tree the first session is stopped, and with it all below.
 Quiet: what one session does alone, which is left to its own rules; declared batches; scratch files, and what the
-    session created itself; what is local to a session's machine or checkout, such as files and branches, which differ
-    between sandboxes. Agents with the default id are distinguished by host if it is reported.
-Misses: an agent that uses another id in each session. If one session creates what another destroys, both count as acts
-    on others' things.
+    session created itself; for an agent and a mission also what is local to a session's machine or checkout, such as
+    files and branches, which differ between sandboxes. Agents with the default id are distinguished by host if it is
+    reported.
+Misses: an agent that uses another id in each session; sessions that name no mission, or neither parent nor root. If one
+    session creates what another destroys, both count as acts on others' things.
 """
 
 from dataclasses import dataclass, field
@@ -37,21 +39,19 @@ _MAX_WHAT = 256
 
 @dataclass
 class State:
-    """The agent's last destructive acts, the oldest first; one entry per target."""
+    """The last destructive acts, the oldest first; one entry per target."""
 
     acts: list[Entry] = field(default_factory=list)
 
 
 @settings
-class AgentDestruction(CrossSessionPattern[State]):
-    """Repeated attempts at one target, or too many acts, by several sessions of one agent."""
+class SharedDestruction(CrossSessionPattern[State]):
+    """Repeated attempts at one target, or too many acts, by several sessions of one scope."""
 
-    id: ClassVar[str] = "agent_destruction"
-    scope: ClassVar[SignalScope] = SignalScope.AGENT
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
-    repeated: ClassVar[str] = "respawned_destruction"
+    repeated: ClassVar[str]
     """The code of repeated attempts at one target."""
-    whose: ClassVar[str] = "one agent"
+    whose: ClassVar[str]
 
     same_target: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 3
     """Attempts at one target, by at least two sessions."""
@@ -104,3 +104,33 @@ class AgentDestruction(CrossSessionPattern[State]):
             thresholds=self.thresholds("max_destructive", "volume_window_s"),
             session_id=went_on(near, signal),
         )
+
+
+@settings
+class AgentDestruction(SharedDestruction):
+    """By the sessions of one agent."""
+
+    id: ClassVar[str] = "agent_destruction"
+    scope: ClassVar[SignalScope] = SignalScope.AGENT
+    repeated: ClassVar[str] = "respawned_destruction"
+    whose: ClassVar[str] = "one agent"
+
+
+@settings
+class MissionDestruction(SharedDestruction):
+    """By the sessions of one mission, whichever agents they belong to."""
+
+    id: ClassVar[str] = "mission_destruction"
+    scope: ClassVar[SignalScope] = SignalScope.MISSION
+    repeated: ClassVar[str] = "mission_destroyed_again"
+    whose: ClassVar[str] = "one mission"
+
+
+@settings
+class TreeDestruction(SharedDestruction):
+    """By a session and those that it started."""
+
+    id: ClassVar[str] = "tree_destruction"
+    scope: ClassVar[SignalScope] = SignalScope.ROOT
+    repeated: ClassVar[str] = "tree_destroyed_again"
+    whose: ClassVar[str] = "one tree"
