@@ -58,12 +58,6 @@ _RECORD = {
     "type": "hard_block", "outcome": "blocked", "action_name": "delete_asset", "risk_level": "high",
     "estimated_cost_usd": 1.0, "reason": "measured",
 }  # fmt: skip
-_ENTRY = {"action": "read_page", "outcome": "success", "payload": {"inputs": {"page": 1}, "outputs": "text"}}
-
-
-def _ingest(number: str) -> Question:
-    entry = {**_ENTRY, "id": number, "timestamp": time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())}
-    return _post("ingest", {"run_id": f"m-{number[:2]}", "entries": [entry]})
 
 
 def _post(path: str, body: object) -> Question:
@@ -76,14 +70,9 @@ def _get(path: str) -> Question:
 
 ROUTES: dict[str, Callable[[str], Question]] = {
     "POST /interventions": lambda n: _post("interventions", {**_RECORD, "run_id": n}),
-    "POST /ingest": _ingest,
-    "POST /budgets/reserve": lambda n: _post(
-        "budgets/reserve", {"action_name": "train", "estimated_cost_usd": 0.01, "run_id": n[:2]}
-    ),
     "GET /interventions": lambda _: _get("interventions?limit=50"),
     "GET /interventions/stats": lambda _: _get("interventions/stats"),
     "GET /sessions": lambda _: _get("sessions?limit=50"),
-    "GET /kill-switch/check": lambda n: _get(f"kill-switch/check?target_type=run&target_id={n}"),
 }
 
 

@@ -81,16 +81,6 @@ def _record() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _entries() -> dict[str, Any]:
-    when = time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
-    entry = {"id": uuid.uuid4().hex, "timestamp": when, "action": "read_page", "payload": {"inputs": {"page": 1}}}
-    return {"run_id": uuid.uuid4().hex[:2], "entries": [entry]}
-
-
-def _call() -> dict[str, Any]:
-    return {"action_name": "train", "estimated_cost_usd": 0.01, "run_id": uuid.uuid4().hex[:2]}
-
-
 def requests(rows: int, now_ms: int) -> list[Asked]:
     """The routes that list, count or are called often, with each filter."""
     listed, day = "/api/v1/interventions", _iso(now_ms - 86_400_000)
@@ -106,7 +96,6 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
     by_agent, by_session, since_day = "agent_id=agent-07", f"session_id={middle}", f"start_date={day}"
     hours = {f"{count} h": f"hours={count}" for count in (1, 24, 168)}
     others = {
-        "/kill-switch/check": {"": "target_type=run&target_id=none"},
         "/interventions": {name or "all": query for name, query in lists.items()},
         f"/interventions/int_{rows // 2:08d}": {"": ""},
         "/interventions/stats": {"": "", "last day": since_day, "agent": by_agent},
@@ -131,8 +120,6 @@ def requests(rows: int, now_ms: int) -> list[Asked]:
     }  # fmt: skip
     return [
         Asked("POST /interventions", listed, body=_record),
-        Asked("POST /ingest", "/api/v1/ingest", body=_entries),
-        Asked("POST /budgets/reserve", "/api/v1/budgets/reserve", body=_call),
         *(
             Asked(f"GET {path} ({name})" if name else f"GET {path}", f"/api/v1{path}", query)
             for path, queries in others.items()

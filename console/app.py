@@ -30,15 +30,11 @@ from haltline.console.routes import (
     control,
     findings,
     incidents,
-    ingest,
     interventions,
     jobs,
     policies,
-    sdk_approvals,
-    sdk_replay,
     search,
     sessions,
-    spending,
 )
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
@@ -132,14 +128,10 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     metrics = telemetry.install(app, settings)
     for routes in (
         interventions,
-        sdk_approvals,
         approvals,
         control,
         sessions,
-        ingest,
-        spending,
         policies,
-        sdk_replay,
         acgp,
         findings,
         incidents,

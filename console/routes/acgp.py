@@ -18,7 +18,6 @@ from haltline.console.http.routing import NotFinite, StrictRoute, loads
 from haltline.console.request_limits import MAX_BODY_BYTES
 from haltline.console.routes import acgp_traces as traces
 from haltline.console.routes.acgp_traces import EXAMPLE, Trace
-from haltline.console.routes.ingest import publish
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject
@@ -207,6 +206,13 @@ def _events(body: object, who: Who, sent_at: str | None, place: str) -> tuple[li
         return traces.events_of(Trace.model_validate(body), key=who.name, sent_at=sent_at), None
     except ValidationError as error:
         return [], f"{place}.{problem_of(error)}"[:2000]
+
+
+def publish(here: Context, events: list[ActionEvent]) -> None:
+    """Publish events on `actions`, keyed by session, and wait for the broker's confirmation. Raises Unreachable."""
+    if events:
+        records = [(event.session_id.encode(), event.to_json()) for event in events]
+        here.sender.send_all(here.settings.topics.actions, records)
 
 
 def _unzipped(data: bytes) -> bytes:

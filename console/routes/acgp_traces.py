@@ -13,9 +13,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine, select
 
 from haltline.console.read_model import tables
-from haltline.console.routes.ingest import CLEANING
 from haltline.interventions.acgp.scores import ctq, scores_of
 from haltline.interventions.agent.producers.cleaning import cleaned
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.vocabularies import acgp
 from haltline.schemas import wire
 from haltline.schemas.decisions import Decision
@@ -24,6 +24,7 @@ from haltline.schemas.findings import Detection
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, JsonObject, rfc3339
 
 SOURCE: Final = "acgp"
+CLEANING: Final = GuardSettings(mode="local", max_output_chars=8192)
 _CALL, _TURN = ":call", ":turn"
 _LONGEST_AGO_MS: Final = 86_400_000
 _LATEST: Final = 1000

@@ -8,10 +8,9 @@ from acgp import ACGPClient, acgp_trace
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
-from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
-from tests.console.sdk import on_a_port, ruled
-from tests.console.serving import KEYS, bearer
+from tests.console.sdk import on_a_port
+from tests.console.serving import KEYS, bearer, serving
 from tests.mock_cluster import QuickBroker
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
@@ -36,7 +35,7 @@ def system(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Test
         broker.ensure_topics(Topics())
         with (
             running_worker(broker.bootstrap, folder, "--policy", str(folder / "policy.yaml")),
-            ruled(broker.bootstrap, folder, ConsoleRules()) as admin,
+            serving(broker.bootstrap, folder, answer_within_s=30) as admin,
             on_a_port(admin.app) as url,
         ):
             yield url, admin
