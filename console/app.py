@@ -25,7 +25,6 @@ from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.console.request_limits import RequestLimits
 from haltline.console.routes import (
-    acgp,
     approvals,
     control,
     findings,
@@ -132,7 +131,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         control,
         sessions,
         policies,
-        acgp,
         findings,
         incidents,
         jobs,
