@@ -22,6 +22,8 @@ from haltline.streams.policy.source import DEFAULT_NAME, current
 
 _MAX_EVENTS = 5000
 """The most events read of a session to judge whether a hint helped."""
+_MAX_REPORTED = 20_000
+"""The most events, and decisions, of a session in the report of an incident."""
 
 
 def published_policy(settings: ConsoleSettings) -> Policy:
@@ -53,6 +55,19 @@ def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
         .limit(limit)
     )
     return list(_read(values(engine, statement)))
+
+
+def until(engine: Engine, session_id: str, until_ms: int) -> tuple[list[ActionEvent], list[Decision]]:
+    """The last events and decisions of a session up to a time, each in order."""
+    table = tables.records.c
+
+    def bodies(topic: str) -> list[str]:
+        held = (table.topic == topic, table.session_id == session_id, table.time_ms <= until_ms)
+        newest = select(table.body).where(*held).order_by(table.time_ms.desc(), table.offset.desc())
+        return values(engine, newest.limit(_MAX_REPORTED))[::-1]
+
+    decisions = [wire.decode(Decision, body.encode()) for body in bodies("interventions")]
+    return list(_read(bodies("actions"))), decisions
 
 
 def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:

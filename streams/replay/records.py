@@ -15,11 +15,6 @@ from haltline.streams.kafka.log_record import LogRecord as LogRecord  # noqa: PL
 from haltline.streams.replay.time_range import End
 
 
-def passing(topics: Topics, partition: int, timestamp: int) -> LogRecord:
-    """Return a substitute for another session's record of actions, of which only the time is known."""
-    return LogRecord(topics.actions, partition, -1, timestamp, None, None)
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """A part of one partition, frozen before it is read: from `start` up to, not including, `end`."""

@@ -15,7 +15,6 @@ from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.runtime.ports import Meter
-from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 
 MAX_LIVE: Final = 20_000
@@ -107,16 +106,6 @@ class Replay:
         self._now_ms = record.timestamp
         self._processor.pass_time(record)
         self._drop_idle(record.partition)
-
-    def state(self, session_id: str) -> Json | None:
-        """Return the present state of a session by field names; None if there is none."""
-        key = session_id.encode()
-        here = self._slice(partition_of(session_id, self._partitions))
-        live = self._processor.let_go(key)
-        if live is not None:
-            here.values[key] = live
-        found = here.values.get(key)
-        return state_codec.shown(state_codec.decode(found)) if found else None
 
     def _drop_idle(self, partition: int) -> None:
         """Drop idle states after each record, like a checkpoint: a worker's checkpoints are about a second apart."""

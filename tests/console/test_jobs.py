@@ -47,6 +47,10 @@ def test_findings_and_the_report_of_a_stop_are_listed(client: TestClient) -> Non
     assert client.get(f"/api/v1/incidents/{incident['incident_id']}").json() == incident
     assert client.get(f"/api/v1/incidents/{incident['report']['incident_id']}").json() == incident
     assert client.get("/api/v1/incidents/none").status_code == 404
+    report = client.get(f"/api/v1/incidents/{incident['incident_id']}/report").json()
+    assert (report["session_id"], report["root_cause"]) == ("a", incident["report"]["root_cause"])
+    assert [one["action"] for one in report["last_actions"]] == ["delete_asset"] * report["impact"]["actions"]
+    assert report["timeline"][0]["what"] == "the session began"
     assert client.get("/api/v1/incidents", params={"start_date": "2030-01-01T00:00:00Z"}).json()["total"] == 0
 
 

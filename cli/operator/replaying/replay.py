@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Exit, PolicyName, Reason, fail, option_of, print_json, progress, say
+from haltline.cli.common import AsJson, By, Exit, PolicyName, Reason, fail, print_json, progress, say
 from haltline.cli.sources import Where, opened, say_missing, topics_of, with_source
 from haltline.cli.tables import print_table
 
@@ -35,8 +35,8 @@ def replay(
     source: Annotated[
         str,
         typer.Argument(
-            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a bundle "
-            "of `haltline incident`, or a file of events, one JSON object a line.",
+            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a file of "
+            "events, one JSON object a line.",
             metavar="SOURCE",
         ),
     ],
@@ -49,9 +49,6 @@ def replay(
     policy_name: PolicyName = "default",
     session: Sessions = None,
     agent: Agents = None,
-    public_key: Annotated[
-        Path | None, option_of("audit.public_key", help="For a bundle: check its signatures with this key.")
-    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
     ] = False,
@@ -116,13 +113,6 @@ def replay(
     """
     if onto is None and (speed or rate or resume):
         fail("expected --onto with --speed, --rate and --resume", Exit.USAGE)
-    import zipfile
-
-    if zipfile.is_zipfile(source):
-        if onto is not None or where.since or where.until or session or agent or tool or detector or only or dry_run:
-            fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
-        _bundle(Path(source), policy, public_key, as_json=as_json)
-        return
     from haltline.cli.policy_option import read_plugins, read_policy
     from haltline.streams.replay.choice import Choice
     from haltline.streams.replay.diff import replay_and_compare
@@ -193,43 +183,6 @@ def replay(
     if not result.records:
         fail(_nothing(session or ()), Exit.NO)
     if not result.compared.ok:
-        raise typer.Exit(Exit.NO)
-
-
-def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
-    """Verify an incident bundle: its files, its proof, and its decisions."""
-    from importlib.metadata import version
-
-    from haltline.cli.policy_option import read_plugins, read_policy
-    from haltline.schemas.keys import BadKey, load_public_key
-    from haltline.streams.incident.bundle import BadBundle, read_bundle
-    from haltline.streams.incident.check import check
-
-    try:
-        key = load_public_key(public_key) if public_key is not None else None
-        bundle = read_bundle(file)
-        chosen = read_policy(policy) if policy is not None else None
-        checked = check(bundle, key=key, plugins=read_plugins(), policy=chosen)
-    except (BadKey, OSError) as error:
-        fail(error, Exit.USAGE)
-    except BadBundle as error:
-        fail(error, Exit.NO)
-    proved = checked.proved
-    if as_json:
-        proof = {name: getattr(proved, name) for name in ("records", "links", "signed", "unsigned", "problems")}
-        print_json({"source": bundle.name, "proof": proof, **checked.replayed.to_dict()})
-    else:
-        say(f"{bundle.name}: session {bundle.session_id}, {len(bundle.files)} files as the manifest says")
-        signed = f"{proved.signed} signatures hold" if key is not None else "signatures not checked: no --public-key"
-        chains = f"{proved.records} records in {proved.links} links of hash chains"
-        say(f"proof: {chains}; {signed}; {proved.unsigned} unsigned")
-        for line in proved.problems:
-            say(line, style="red")
-        _show(checked.replayed)
-        made, here = bundle.manifest.get("haltline"), version("haltline")
-        if not checked.replayed.compared.ok and policy is None and made != here:
-            say(f"the bundle was made by haltline {made}, this is {here}: a rule may have changed since")
-    if not checked.ok:
         raise typer.Exit(Exit.NO)
 
 
