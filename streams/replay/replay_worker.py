@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -34,13 +34,6 @@ class InForce:
 
     since_ms: int
     core: Core
-
-
-class ReplayOutput(NamedTuple):
-    """The decisions and incidents of one input, as they would have been published."""
-
-    decisions: list[Json]
-    incidents: list[bytes]
 
 
 class Replay:
@@ -77,9 +70,10 @@ class Replay:
             now_ms=lambda: self._now_ms,
         )
 
-    def record(self, record: LogRecord) -> ReplayOutput:
-        """Apply the next record. Returns its outputs."""
-        self._out.output = output = ReplayOutput([], [])
+    def record(self, record: LogRecord) -> list[Json]:
+        """Apply the next record. Returns its decisions, as they would have been published."""
+        decisions: list[Json] = []
+        self._out.decisions = decisions
         self._take(record)
         while self._follow and self._out.inputs:
             topic, key, value = self._out.inputs.popleft()
@@ -87,7 +81,7 @@ class Replay:
             partition = partition_of(key.decode(), self._partitions)
             self._take(LogRecord(topic, partition, self._made, record.timestamp, key, value))
         self._out.inputs.clear()
-        return output
+        return decisions
 
     def _take(self, record: LogRecord) -> None:
         self._now_ms = record.timestamp
@@ -134,11 +128,11 @@ class Replay:
 
 
 class _Out:
-    """A Sender that keeps the decisions, incidents, signals and commands of the main path."""
+    """A Sender that keeps the decisions, signals and commands of the main path."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self.output = ReplayOutput([], [])
+        self.decisions: list[Json] = []
         self.inputs: deque[tuple[str, bytes, bytes]] = deque()
 
     def send(
@@ -151,9 +145,7 @@ class _Out:
     ) -> None:
         """Keep one record."""
         if topic == self._topics.interventions:
-            self.output.decisions.append(orjson.loads(value or b"{}"))
-        elif topic == self._topics.incidents:
-            self.output.incidents.append(value or b"{}")
+            self.decisions.append(orjson.loads(value or b"{}"))
         elif topic in (self._topics.signals, self._topics.commands) and value is not None:
             self.inputs.append((topic, key or b"", value))
 
