@@ -30,7 +30,6 @@ from haltline.console.routes import (
     findings,
     incidents,
     interventions,
-    jobs,
     policies,
     search,
     sessions,
@@ -99,7 +98,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             on_rows=app.state.live.add,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
-        app.state.jobs = jobs.Jobs(settings)
         feeder.start()
         lag = telemetry.follow(feeder, settings, metrics)
         watch = app.state.protection = ProtectionWatch(settings, engine, feeder)
@@ -110,7 +108,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             watch.close()
             lag.close()
             feeder.close()
-            app.state.jobs.close()
             context.sender.close()
             engine.dispose()
 
@@ -133,7 +130,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         policies,
         findings,
         incidents,
-        jobs,
         search,
     ):
         app.include_router(routes.router, responses=_REFUSED)

@@ -1,9 +1,9 @@
-"""Past sessions and the policy in force, from the read model, as input of replays and what-ifs."""
+"""Past sessions and the policy in force, from the read model, as input of replays and reports."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts, values
@@ -68,20 +68,6 @@ def until(engine: Engine, session_id: str, until_ms: int) -> tuple[list[ActionEv
 
     decisions = [wire.decode(Decision, body.encode()) for body in bodies("interventions")]
     return list(_read(bodies("actions"))), decisions
-
-
-def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
-    """The sessions active since then (epoch ms), the latest first."""
-    table = tables.sessions.c
-    statement = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
-    return values(engine, statement.order_by(table.last_ms.desc(), table.session_id).limit(limit))
-
-
-def count_since(engine: Engine, since_ms: int) -> int:
-    """The number of sessions active since then."""
-    table = tables.sessions.c
-    (count,) = values(engine, select(func.count()).where(table.last_ms >= since_ms, table.events > 0))
-    return int(count)
 
 
 def labels_of(engine: Engine) -> list[Command]:
