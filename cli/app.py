@@ -42,7 +42,6 @@ COMMANDS: Final = {
         "explain": "operator.explain",
         "backtest": "operator.replaying.backtest",
         "replay": "operator.replaying.replay",
-        "incident": "operator.incident_bundle",
         "label": "operator.acts",
         "missed": "operator.acts",
         "learn": "operator.learn",

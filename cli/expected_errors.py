@@ -13,7 +13,6 @@ from haltline.streams.operator.approval_client import Closed
 from haltline.streams.operator.command_factory import NotAllowed
 from haltline.streams.operator.ids import Ambiguous, NotFound
 from haltline.streams.policy.loader import BadPolicy
-from haltline.streams.replay.copying import NotThere
 from haltline.streams.replay.time_range import BadMoment
 from haltline.streams.replay.traces import UnreadableTrace
 
@@ -33,7 +32,7 @@ def explained(error: Exception) -> tuple[object, Exit] | None:
             return error, Exit.UNREACHABLE
         case NotFound() | Ambiguous() | Closed() | Gone() | InvalidRecord() | NoRecords() | LocalKafkaError():
             return error, Exit.NO
-        case NoSuchTopic() | NoAdminApiError() | NotAllowed() | NotThere() | QueryFailed():
+        case NoSuchTopic() | NoAdminApiError() | NotAllowed() | QueryFailed():
             return error, Exit.USAGE
         case BadMoment() | BadPolicy() | UnreadableTrace():
             return error, Exit.USAGE

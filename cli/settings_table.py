@@ -33,6 +33,8 @@ SECTIONS: Final = {
     "doctor": "Where `haltline doctor` looks for processes.",
     "agent": "Guards of `haltline hook`, `watch`, `mcp-proxy` and `intake`.",
 }
+REMOVED: Final = {"console.rules": "`agent.rules` for rules and budgets, and a policy for approvals"}
+"""Sections, or keys as section.key, of earlier releases: they have no effect. What to use instead."""
 BESIDE_AGENT: Final = ("kafka", "agent")
 """The only sections that a command in an agent's working directory reads."""
 
@@ -113,7 +115,6 @@ SETTINGS: Final = (
         "The read model, SQLite or PostgreSQL. A password stays in the environment or in ~/.pgpass.",
         "sqlite:///haltline-console.db; `haltline up`: in its data folder",
     ),
-    _setting("console.rules", "file", "Rules, approvals and budgets of Agent Sentinel's SDK."),
     _setting("console.link_key", "file", "The notifier's `link_key_file`: checks links of notifications to approvals."),
     _setting("notify.config", "file", "The document of channels and routes, YAML or TOML."),
     _setting("opinion.url", "text", "Address of an OpenAI-compatible API."),

@@ -93,7 +93,7 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
     except OSError as error:
         if isinstance(error, ConnectionError):
             raise
-        fail(f"{source}: {error.strerror or error}; expected kafka, audit, a table, a bundle or a file", Exit.USAGE)
+        fail(f"{source}: {error.strerror or error}; expected kafka, audit, a table or a file", Exit.USAGE)
 
 
 def is_table(source: str) -> bool:

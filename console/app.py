@@ -25,20 +25,14 @@ from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.console.request_limits import RequestLimits
 from haltline.console.routes import (
-    acgp,
     approvals,
     control,
     findings,
     incidents,
-    ingest,
     interventions,
-    jobs,
     policies,
-    sdk_approvals,
-    sdk_replay,
     search,
     sessions,
-    spending,
 )
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
@@ -104,7 +98,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             on_rows=app.state.live.add,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
-        app.state.jobs = jobs.Jobs(settings)
         feeder.start()
         lag = telemetry.follow(feeder, settings, metrics)
         watch = app.state.protection = ProtectionWatch(settings, engine, feeder)
@@ -115,7 +108,6 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             watch.close()
             lag.close()
             feeder.close()
-            app.state.jobs.close()
             context.sender.close()
             engine.dispose()
 
@@ -132,18 +124,12 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
     metrics = telemetry.install(app, settings)
     for routes in (
         interventions,
-        sdk_approvals,
         approvals,
         control,
         sessions,
-        ingest,
-        spending,
         policies,
-        sdk_replay,
-        acgp,
         findings,
         incidents,
-        jobs,
         search,
     ):
         app.include_router(routes.router, responses=_REFUSED)

@@ -106,10 +106,8 @@ WHO: Final = "haltline.who"
 
 def admitted(request: Request, here: Context) -> Who:
     """The caller by key or cookie. Raises HTTPException: unknown, or too many requests."""
-    authorization, x_api_key = request.headers.get("authorization"), request.headers.get("x-api-key")
+    authorization = request.headers.get("authorization")
     scheme, _, key = (authorization or "").partition(" ")
-    if authorization is None and x_api_key is not None:  # the header of ACGP's SDK
-        scheme, key = "apikey", x_api_key
     who = here.settings.keys.who(key.strip()) if scheme.lower() in _SCHEMES else None
     if not key and authorization is None and (session := session_of(request)) is not None:
         who = session.who
@@ -136,7 +134,6 @@ def _allowed(act: May) -> Callable[..., Awaitable[Who]]:
         here: ContextDep,
         # For the API's description; `admitted` reads it, before the body is read.
         authorization: Annotated[str | None, Header()] = None,  # noqa: ARG001
-        x_api_key: Annotated[str | None, Header()] = None,  # noqa: ARG001
     ) -> Who:
         who = request.scope.get(WHO) or admitted(request, here)
         if isinstance(who, HTTPException):

@@ -2,8 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Mapping
 from typing import Final
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer, TopicPartition
@@ -18,10 +17,6 @@ from haltline.streams.operator.approval_client import ApprovalClient
 
 _POLL_S: Final = 0.005
 """Seconds between looks for the confirmations that another thread has received."""
-
-Headers = Sequence[tuple[str, bytes | None]]
-Keyed = tuple[bytes | None, bytes]
-"""Key and value."""
 
 
 class Sender:
@@ -41,31 +36,24 @@ class Sender:
         self._is_closed = False
 
     def send(self, topic: str, key: bytes, value: bytes) -> TopicPartition:
-        """Send a record and return its position. At least once, like all records. Raises Unreachable."""
-        return self.send_all(topic, [(key, value)])[0]
+        """Send a record and return its position. At least once, like all records.
 
-    def send_all(self, topic: str, records: Sequence[Keyed], headers: Sequence[Headers] = ()) -> list[TopicPartition]:
-        """Send several records in order; `headers` of each. Raises Unreachable if one of them is not confirmed."""
+        Raises Unreachable if it is not confirmed.
+        """
         producer = self._open()
-        reports: dict[int, tuple[KafkaError | None, Message]] = {}
-
-        def report(number: int, error: KafkaError | None, message: Message) -> None:
-            reports[number] = error, message
-
-        for number, (key, value) in enumerate(records):
-            with_headers = {"headers": list(headers[number])} if headers else {}
-            try:
-                producer.produce(topic, key=key, value=value, on_delivery=partial(report, number), **with_headers)  # type: ignore[arg-type]
-            except (BufferError, KafkaException, RuntimeError) as error:
-                raise Unreachable(f"topic {topic}: expected room for a record, got {error}") from None
+        reports: list[tuple[KafkaError | None, Message]] = []
+        try:
+            producer.produce(topic, key=key, value=value, on_delivery=lambda *report: reports.append(report))
+        except (BufferError, KafkaException, RuntimeError) as error:
+            raise Unreachable(f"topic {topic}: expected room for a record, got {error}") from None
         until_s = time.monotonic() + CONFIRM_WITHIN_S + 1.0
-        while len(reports) < len(records):
+        while not reports:
             if time.monotonic() > until_s:
                 raise Unreachable(
                     f"topic {topic}: expected a record confirmed within {CONFIRM_WITHIN_S:g} s, got no answer"
                 )
             producer.poll(_POLL_S)
-        return [self._position(*reports[number]) for number in range(len(records))]
+        return self._position(*reports[0])
 
     def close(self) -> None:
         """Flush briefly, then stop."""

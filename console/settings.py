@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 from haltline.console.access.keys import Keys
 from haltline.console.access.provider import Provider
 from haltline.console.access.sign_in_link import SignInLink
-from haltline.console.sdk_rules import ConsoleRules
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.notify.links import LinkKey
@@ -57,8 +56,6 @@ class ConsoleSettings:
     """librdkafka settings of every connection, for encryption and credentials."""
     answer_within_s: float = 10.0
     """Timeout for a worker's answer to a command, in seconds."""
-    rules: ConsoleRules = field(default_factory=ConsoleRules)
-    """For agents of Agent Sentinel's SDK: rules to send, and limits to enforce."""
     requests_per_s: float = 200.0
     """Average rate limit of one key."""
     burst: int = 400

@@ -6,10 +6,9 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from haltline.schemas.decisions import ScopeKind
-from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.intervention_records import InterventionRecord
-from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Record, Text
+from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
 HALTLINE: Final = "haltline"
 """The value of `by` for haltline's own acts: freezes until a request is approved, and kills by rules."""
@@ -99,16 +98,6 @@ class CommandKind(StrEnum):
     """Stores an intervention record of another system's guard."""
     HIDE = "hide"
     """Hides an intervention record from lists and totals; it stays in the audit."""
-    REQUEST = "request"
-    """Requests an approval of one call, for an agent whose own guard holds it back until then."""
-    ANSWER = "answer"
-    """The agent's answer to an operator's question."""
-    WITHDRAW = "withdraw"
-    """The agent's side withdraws its approval request."""
-    USE = "use"
-    """The agent's side makes the one call that was approved at its request."""
-    REPLAYED = "replayed"
-    """The result of running an agent again on the recorded outputs of a session."""
     ACKNOWLEDGE = "acknowledge"
     """An operator works on an incident."""
     ASSIGN = "assign"
@@ -117,6 +106,18 @@ class CommandKind(StrEnum):
     """A note on an incident, in `reason`."""
     RESOLVE = "resolve"
     """An incident is over; its open approval request is closed with it."""
+    REQUEST = "request"
+    ANSWER = "answer"
+    WITHDRAW = "withdraw"
+    USE = "use"
+    REPLAYED = "replayed"
+    """Like the four before it of earlier releases only: see `REMOVED_KINDS`."""
+
+
+REMOVED_KINDS: Final = frozenset(
+    {CommandKind.REQUEST, CommandKind.ANSWER, CommandKind.WITHDRAW, CommandKind.USE, CommandKind.REPLAYED}
+)
+"""Records of earlier releases still have them. They have no effect, and are counted."""
 
 
 class Batch(Record):
@@ -131,34 +132,6 @@ class Batch(Record):
     """Globs over targets such as `asset_id=stg_*`; empty: any."""
     max_deletes: Annotated[int, Field(ge=1, le=1_000_000)]
     expires: EpochMs
-
-
-class CallRequest(Record):
-    """A call for which the agent's own guard requests an approval; without secrets."""
-
-    action: Annotated[str, Field(min_length=1, max_length=512)]
-    args: JsonObject | None = None
-    targets: list[Name] = Field(default_factory=list, max_length=32)
-    agent_id: Id = "unknown"
-    priority: Severity = Severity.MEDIUM
-    expires_s: Annotated[float, Field(ge=1, le=86_400)]
-    """The time after which the request expires and the call is refused."""
-    why: Text
-    """Why the approval is requested, for the operator."""
-
-
-class Replayed(Record):
-    """The result of replaying a run at the agent, as Agent Sentinel's SDK reports it."""
-
-    status: Name
-    """`success`, `partial` (something diverged) or `failed`."""
-    actions_replayed: Annotated[int, Field(ge=0, le=2**31)]
-    actions_total: Annotated[int, Field(ge=0, le=2**31)]
-    divergences_detected: Annotated[int, Field(ge=0, le=2**31)] = 0
-    divergences: list[JsonObject] = Field(default_factory=list, max_length=100)
-    """The first 100 divergences."""
-    cost_savings: Annotated[float, Field(ge=0, le=1e15)] = 0.0
-    """US dollars that the replayed calls would have cost."""
 
 
 class Command(Record):
@@ -181,7 +154,7 @@ class Command(Record):
     label: Name | None = None
     """For `label`: `confirmed` or `false_alarm` for a decision, `missed` for a session."""
     request_id: Id | None = None
-    """For `approve`, `reject`, `ask`, `request`, `answer`, `withdraw` and `use`: the approval request."""
+    """For `approve`, `reject` and `ask`: the approval request."""
     nonce: Id | None = None
     """The request's nonce: an answer to a request that has changed since has no effect."""
     probation_actions: Annotated[int, Field(ge=0, le=10_000)] | None = None
@@ -192,10 +165,6 @@ class Command(Record):
     """For `record`."""
     record_id: Id | None = None
     """For `hide`."""
-    request: CallRequest | None = None
-    """For `request`; the id is `request_id`."""
-    replayed: Replayed | None = None
-    """For `replayed`."""
     session: Id | None = None
     """For `reset` of an agent, a mission or the fleet: release this session only."""
     incident_id: Id | None = None

@@ -105,10 +105,6 @@ class Approval(Record):
     rejected_by: list[Name] = Field(default_factory=list, max_length=16)
     question: Text = ""
     """The operator's question."""
-    answer: Text | None = None
-    """The answer of the agent's side."""
-    asked_by: Name | None = None
-    """The requester; None: haltline itself, when it paused the call."""
     asked: Annotated[int, Field(ge=1)] = 1
     """How often the agent attempted this call while it waited."""
     also: list[Id] | None = Field(default=None, max_length=64)

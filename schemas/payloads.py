@@ -153,7 +153,7 @@ class Incident(Record):
     history_topic: Name | None = None
     history_partition: int | None = None
     history_until: int | None = None
-    """The offset of the session's last action in the log. The report of `haltline incident` adds the last 50."""
+    """The offset of the session's last action in the log. `haltline incidents report` adds the last 50."""
 
 
 class Remediation(Record):

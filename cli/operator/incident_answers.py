@@ -12,6 +12,7 @@ from haltline.cli.tables import print_table
 from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
+from haltline.streams.audit.incident import Report
 from haltline.streams.audit.summary import of_incident
 from haltline.streams.operator.incidents import one_of
 
@@ -49,6 +50,41 @@ def show_incident(at: Cluster, incident_id: str, *, as_json: bool) -> None:
         say(f"assigned to {last.assignee or 'nobody'}; open request: {last.request_id or 'none'}")
     for record in revisions:
         say(f"{rfc3339(record.changed_at)}  {of_incident(record)}")
+
+
+def print_report(report: Report, *, as_json: bool) -> None:
+    """Print the whole report of an incident."""
+    if as_json:
+        print_json(orjson.loads(report.to_json()))
+        return
+    say(f"{report.incident_id}  {report.severity}  session {report.session_id}", style="bold")
+    say(report.summary)
+    impact, advice = report.impact, report.recommendations
+    took = "" if impact.duration_s is None else f" in {impact.duration_s:g} s"
+    spent = ", ".join(f"{amount:g} {name}" for name, amount in impact.resources.items())
+    for title, lines in (
+        ("timeline", [f"{rfc3339(one.time) if one.time else '-':24}  {one.what}" for one in report.timeline]),
+        ("impact", [f"{impact.actions} actions{took}", *filter(None, [spent]), *impact.things]),
+        ("still running", impact.running),
+        ("root cause", [report.root_cause]),
+        ("contributing factors", report.contributing_factors),
+        ("now", advice.immediate),
+        ("next time", advice.preventive),
+        ("configuration", advice.configuration),
+        ("ways to continue", [f"{one.option}: {one.description}" for one in report.recovery_options]),
+    ):
+        if lines:
+            say(f"{title}:", style="bold")
+        for line in lines:
+            say(f"  {line}")
+    say(f"the last {len(report.last_actions)} actions before it:", style="bold")
+    columns = ("time", "action", "targets", "outcome", "error")
+    rows = (
+        (rfc3339(one["time"]), str(one.get("action", "")), " ".join(one.get("targets", ())),
+         str(one.get("outcome", "")), str(one.get("error", "")))
+        for one in report.last_actions
+    )  # fmt: skip
+    print_table(columns, rows)
 
 
 def act(

@@ -1,9 +1,10 @@
-"""`haltline incidents`: list, show, acknowledge, assign, comment and resolve incidents."""
+"""`haltline incidents`: list, show, report, acknowledge, assign, comment and resolve incidents."""
 
 from typing import Annotated, Any
 
 import typer
 
+from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson
 from haltline.cli.operator.acts import add
@@ -51,6 +52,29 @@ def show(
     from haltline.cli.operator.incident_answers import show_incident
 
     show_incident(at, incident_id, as_json=as_json)
+
+
+@incidents.command()
+def report(
+    *,
+    incident_id: Annotated[
+        str, typer.Argument(help="The incident's id, or its beginning; or a killed session's id.", metavar="ID")
+    ],
+    table: AuditTable = DEFAULT_TABLE,
+    storage_option: StorageOption = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print the whole report of an incident from the audit table: what happened, its cause, and what to do next.
+
+    It has the timeline, impact, root cause, recommendations, ways to continue, and the last 50 actions before its
+    hardest decision, without arguments and outputs. Exit 1 when there is none.
+
+    Example: haltline incidents report 4f1c09ab --json > incident.json
+    """
+    from haltline.cli.operator.incident_answers import print_report
+    from haltline.streams.audit.archive import Archive
+
+    print_report(Archive(table, options_of(storage_option)).report(incident_id), as_json=as_json)
 
 
 def _act(name: str, **given: Any) -> None:

@@ -135,7 +135,7 @@ def _next_steps(out: Path, policy: Path | None, table: str) -> list[tuple[str, s
         ("to see what it would do in force", f"haltline learn --promote {out} --out promoted.yaml"),
         ("and compare", preview + (f" --against {policy}" if policy is not None else "")),
         ("to try it in shadow", f"haltline policy publish {out} --by NAME --reason TEXT"),
-        ("to see what it finds there", "haltline audit ask trips"),
+        ("to see what it finds there", "haltline tail --topic detections"),
         ("to put it in force then", "haltline policy publish promoted.yaml --by NAME --reason TEXT"),
     ]
 

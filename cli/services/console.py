@@ -1,4 +1,4 @@
-"""`haltline console`: the API for operators and for SDKs."""
+"""`haltline console`: the pages and the HTTP API."""
 
 import json
 import sys
@@ -30,7 +30,6 @@ def serve(  # the options are the settings
     ] = None,
     oidc: Annotated[Path | None, option_of("console.oidc", more="Its users may sign in.")] = None,
     database: Annotated[str, option_of("console.database")] = "sqlite:///haltline-console.db",
-    rules: Annotated[Path | None, option_of("console.rules")] = None,
     rebuild: Annotated[
         bool,
         typer.Option(
@@ -82,7 +81,6 @@ def serve(  # the options are the settings
     from haltline.console.access.provider import Provider
     from haltline.console.access.sign_in_link import SignInLink, new_token
     from haltline.console.run import run
-    from haltline.console.sdk_rules import ConsoleRules
     from haltline.console.settings import ConsoleSettings
     from haltline.streams.notify.links import LinkKey
 
@@ -91,7 +89,6 @@ def serve(  # the options are the settings
         provider = Provider.read(oidc) if oidc is not None else None
         token = None if metrics_token_file is None else token_in(metrics_token_file)
         links = None if link_key is None else LinkKey.read(link_key)
-        ruled = ConsoleRules() if rules is None else ConsoleRules.from_file(rules)
     if known is None:
         key = new_key()
         known = Keys.of([(key, Who("admin", Role.ADMIN))])
@@ -111,7 +108,6 @@ def serve(  # the options are the settings
             workers=workers,
             sink=audit_group,
             client=at.client_config,
-            rules=ruled,
             metrics_token=token,
             sign_in_link=None if link_digest is None else SignInLink(link_digest, Who(by, Role.ADMIN)),
             link_key=links,

@@ -57,16 +57,11 @@ class Page(BaseModel):
 _SHOWN = 200
 
 
-class NotFinite(json.JSONDecodeError):
-    """A number that JSON does not have."""
-
-
-def loads(body: bytes) -> Any:
+def _loads(body: bytes) -> Any:
     """Parse a body.
 
     Raises:
-        NotFinite: a number in it is not valid JSON.
-        json.JSONDecodeError: it is not JSON.
+        json.JSONDecodeError: it is not JSON, or has a number that JSON does not have.
         RecursionError: it is nested too deeply.
         HTTPException: it has too many values (413).
 
@@ -77,7 +72,7 @@ def loads(body: bytes) -> Any:
 
 
 def _refused(text: str) -> float:
-    raise NotFinite(f"expected a finite number, got {text}", text, 0)
+    raise json.JSONDecodeError(f"expected a finite number, got {text}", text, 0)
 
 
 def _finite(text: str) -> float:
@@ -88,7 +83,7 @@ def _finite(text: str) -> float:
 class _StrictRequest(Request):
     async def json(self) -> Any:
         if not hasattr(self, "_json"):
-            self._json = loads(await self.body())
+            self._json = _loads(await self.body())
         return self._json
 
 

@@ -25,7 +25,7 @@ from haltline.console.access.keys import May
 from haltline.console.context import ContextDep
 from haltline.console.http.middleware import CompressPathsMiddleware, ResponseHeadersMiddleware
 from haltline.console.pages.errors import install_errors
-from haltline.console.routes import audits, fleet, labels, whatif
+from haltline.console.routes import audits, fleet, labels, policy_text
 from haltline.console.routes.fleet import LagWatch
 from haltline.streams.notify.links import OPENS_AT, BadLink
 
@@ -55,7 +55,7 @@ def install(app: FastAPI, refusals: Mapping[int | str, dict[str, Any]]) -> None:
     """Add the pages and their routes; `refusals` are the error responses of every route."""
     app.state.sessions = BrowserSessions()
     app.state.lag = LagWatch()
-    for routes in (audits, live, fleet, labels, whatif):
+    for routes in (audits, live, fleet, labels, policy_text):
         app.include_router(routes.router, responses=dict(refusals))
     for name in PAGES:
         router_path = f"/{name}"

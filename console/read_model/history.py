@@ -1,9 +1,9 @@
-"""Past sessions and the policy in force, from the read model, as input of replays and what-ifs."""
+"""Past sessions and the policy in force, from the read model, as input of replays and reports."""
 
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
-from sqlalchemy import Engine, func, select
+from sqlalchemy import Engine, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts, values
@@ -22,6 +22,8 @@ from haltline.streams.policy.source import DEFAULT_NAME, current
 
 _MAX_EVENTS = 5000
 """The most events read of a session to judge whether a hint helped."""
+_MAX_REPORTED = 20_000
+"""The most events, and decisions, of a session in the report of an incident."""
 
 
 def published_policy(settings: ConsoleSettings) -> Policy:
@@ -55,18 +57,17 @@ def events_of(engine: Engine, session_id: str, limit: int) -> list[ActionEvent]:
     return list(_read(values(engine, statement)))
 
 
-def sessions_since(engine: Engine, since_ms: int, limit: int) -> list[str]:
-    """The sessions active since then (epoch ms), the latest first."""
-    table = tables.sessions.c
-    statement = select(table.session_id).where(table.last_ms >= since_ms, table.events > 0)
-    return values(engine, statement.order_by(table.last_ms.desc(), table.session_id).limit(limit))
+def until(engine: Engine, session_id: str, until_ms: int) -> tuple[list[ActionEvent], list[Decision]]:
+    """The last events and decisions of a session up to a time, each in order."""
+    table = tables.records.c
 
+    def bodies(topic: str) -> list[str]:
+        held = (table.topic == topic, table.session_id == session_id, table.time_ms <= until_ms)
+        newest = select(table.body).where(*held).order_by(table.time_ms.desc(), table.offset.desc())
+        return values(engine, newest.limit(_MAX_REPORTED))[::-1]
 
-def count_since(engine: Engine, since_ms: int) -> int:
-    """The number of sessions active since then."""
-    table = tables.sessions.c
-    (count,) = values(engine, select(func.count()).where(table.last_ms >= since_ms, table.events > 0))
-    return int(count)
+    decisions = [wire.decode(Decision, body.encode()) for body in bodies("interventions")]
+    return list(_read(bodies("actions"))), decisions
 
 
 def labels_of(engine: Engine) -> list[Command]:

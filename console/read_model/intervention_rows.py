@@ -9,15 +9,12 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.store import parts, put
 from haltline.console.read_model.tallies import hide, put_interventions
 from haltline.console.read_model.text_search import words_of
-from haltline.interventions.control import approval_requests
 from haltline.interventions.levels.default_levels import shown_level
-from haltline.interventions.state.effects import SessionRef
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.intervention_records import InterventionRecord
-from haltline.schemas.policy import Policy
 from haltline.streams.audit.records import records_of
 
 _ANSWERS: Final = "approval"
@@ -26,8 +23,6 @@ _MAX_ID: Final = 256
 _SAME: Final = {*tables.interventions.c.keys()} & {*InterventionRecord.model_fields}
 """The columns that are as in the record."""
 _LEVELS: Final = frozenset(level.value for level in Level)
-_POLICY: Final = Policy()
-_APPROVALS: Final = _POLICY.operated.approvals
 _R: Final = tables.records.c
 _I: Final = tables.interventions.c
 _IDS: Final[Any] = bindparam("ids", expanding=True)
@@ -55,17 +50,14 @@ def subject_of(record: Decision | Command) -> str | None:
         return _request(record)
     if record.kind is CommandKind.RECORD:
         return None if record.record is None else record.record.id
-    if record.kind is CommandKind.HIDE:
-        return record.record_id
-    return None if record.request is None else record.request_id
+    return record.record_id if record.kind is CommandKind.HIDE else None
 
 
 def put_all(
     connection: Connection, events: Sequence[ActionEvent], decisions: Sequence[Decision], commands: Sequence[Command]
 ) -> set[str]:
     """Store new interventions, after `records` and `sessions`. Returns the sessions whose interventions changed."""
-    requests = {_request(d) for d in decisions} | {c.request_id for c in commands if c.request is not None}
-    _put_approvals(connection, sorted(filter(None, requests)))
+    _put_approvals(connection, sorted(filter(None, {_request(d) for d in decisions})))
     touched = {
         name
         for those, of in (
@@ -106,7 +98,8 @@ def intervention_row(record: InterventionRecord) -> dict[str, Any]:
 def _external(connection: Connection, record_ids: Iterable[str]) -> Iterable[dict[str, Any]]:
     """The records of other guards; of those with the same id, the last."""
     for name in sorted(record_ids):
-        command = _last(connection, name, CommandKind.RECORD)
+        body = connection.execute(_ABOUT, {"of_subject": name, "of_kind": CommandKind.RECORD.value}).scalar()
+        command = None if body is None else wire.decode(Command, body.encode())
         if command is not None and command.record is not None:
             yield intervention_row(command.record) | {"event_id": None, "request_id": None}
 
@@ -135,24 +128,14 @@ def _own(connection: Connection, decision_ids: Sequence[str]) -> Iterable[dict[s
 
 
 def _put_approvals(connection: Connection, request_ids: Iterable[str]) -> None:
-    """Store the last decision on each request, or the request itself, which is pending before a worker publishes it."""
+    """Store the last decision on each request."""
     rows = []
     for request_id in request_ids:
         body = connection.execute(_ABOUT, _decision_on(request_id)).scalar()
         decision = None if body is None else wire.decode(Decision, body.encode())
-        if decision is None and (command := _last(connection, request_id, CommandKind.REQUEST)) is not None:
-            decision = _waiting(command)
         if decision is not None and decision.approval is not None:
             rows.append(_request_row(decision, decision.approval))
     put(connection, tables.approvals, rows)
-
-
-def _waiting(command: Command) -> Decision | None:
-    """The decision that a worker will publish for the request of an agent's own guard."""
-    if command.request is None or command.request_id is None:
-        return None
-    ticket = approval_requests.ticket_of(command, command.request_id, command.request, _APPROVALS)
-    return approval_requests.decision_on(ticket, SessionRef(command.id, command.request.agent_id), command, _POLICY)
 
 
 def _request_row(decision: Decision, approval: Approval) -> dict[str, Any]:
@@ -176,11 +159,6 @@ def _request(decision: Decision) -> str | None:
 
 def _decision_on(request_id: str) -> Mapping[str, str]:
     return {"of_subject": request_id, "of_kind": "decision"}
-
-
-def _last(connection: Connection, subject: str, kind: CommandKind) -> Command | None:
-    body = connection.execute(_ABOUT, {"of_subject": subject, "of_kind": kind.value}).scalar()
-    return None if body is None else wire.decode(Command, body.encode())
 
 
 def _bodies(connection: Connection, topic: str, column: str, ids: Sequence[str]) -> list[bytes]:

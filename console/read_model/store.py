@@ -36,7 +36,6 @@ def prepare(engine: Engine) -> None:
     """Create the tables on an existing engine; tables of an older release are recreated empty."""
     if not _is_current(engine):
         empty(engine)
-    _keep(engine)
 
 
 def empty(engine: Engine) -> None:
@@ -123,12 +122,6 @@ def _without_nul(
 
 def _escaped(parameters: Mapping[str, Any]) -> dict[str, Any]:
     return {n: v.replace("\x00", "\\x00") if isinstance(v, str) else v for n, v in parameters.items()}
-
-
-def _keep(engine: Engine) -> None:
-    tables.kept.create_all(engine)
-    with engine.begin() as connection:
-        put(connection, tables.turns, [{"id": 1, "count": 0}], replace=False)
 
 
 def _is_current(engine: Engine) -> bool:

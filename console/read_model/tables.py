@@ -26,9 +26,6 @@ SCHEMA_VERSION: Final = 8
 
 metadata = MetaData()
 
-kept = MetaData()
-"""Tables outside the read model, whose data exists nowhere else: they survive its recreation."""
-
 
 def known_by(*names: str) -> dict[str, tuple[str, ...]]:
     """The columns that identify a row of a table whose primary key is a number for the text search."""
@@ -238,24 +235,3 @@ control = Table(
     *_needed(scope=String, id=String, state=String, since_ms=BigInteger, body=Text),
 )
 """The restrictions in force."""
-
-
-spending = Table(
-    "spending",
-    kept,
-    Column("id", String, primary_key=True),
-    Column("time_ms", BigInteger, nullable=False, index=True),
-    Column("session_id", String, nullable=False, index=True),
-    Column("group_id", String, nullable=False, default=""),
-    *_needed(action=String, cost_usd=Float, until_ms=BigInteger),
-)
-"""Amounts spent (`until_ms` 0), and reservations for future calls until they are spent or expire at that time."""
-
-turns = Table("turns", kept, Column("id", Integer, primary_key=True), Column("count", BigInteger, nullable=False))
-"""One row that every budget check updates first, which serializes the checks of all processes."""
-
-taken = Table("taken", kept, *_key(request_id=String), *_needed(time_ms=BigInteger))
-"""Approvals that their client has received, each once: each allows one call."""
-
-tools = Table("tools", kept, *_key(agent_id=String, name=String), *_needed(body=Text, since_ms=BigInteger))
-"""The tools that agents have registered."""

@@ -1,6 +1,5 @@
-"""Approvals: calls that wait for an operator, and the answers. Requests of agents' SDKs are in `sdk_approvals`."""
+"""Approvals: calls that wait for an operator, and the answers."""
 
-import time
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
@@ -17,13 +16,12 @@ from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, D
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
 from haltline.streams.operator import approval_client
-from haltline.streams.operator.command_factory import NotAllowed, now_ms
-from haltline.streams.operator.ids import NotFound, resolve
+from haltline.streams.operator.command_factory import now_ms
+from haltline.streams.operator.ids import resolve
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
 _OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
-_LOOK_EVERY_S = 0.1
 Word = Literal["approve", "reject", "ask"]
 
 
@@ -41,10 +39,6 @@ class Request(BaseModel):
     arguments: str
     reason: str
     question: str
-    answer: str | None
-    """The answer of the agent's side to the question."""
-    asked_by: str | None
-    """The agent whose own guard requested it; null: haltline, which paused the call."""
     quorum: int
     approved_by: list[str]
     rejected_by: list[str]
@@ -193,23 +187,10 @@ def answer(
 ) -> ApprovalsAnswered:
     """Approves or rejects a request, or asks a question. A request that expires is never approved."""
     kind = CommandKind(word)
-    deadline_s = time.monotonic() + here.settings.answer_within_s
-    while True:
-        try:
-            if identical:
-                answers = here.inbox.answer_identical(kind, request_id, by=who.name, reason=body.reason)
-            else:
-                answers = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
-            break
-        except NotFound:
-            # The request of an agent's own guard is listed at once, but must be processed before it is answered.
-            if not approval(here, who, request_id).status == ApprovalState.PENDING:
-                raise
-            if time.monotonic() > deadline_s:
-                raise NotAllowed(
-                    f"request {request_id}: expected one that a worker has taken in, got none yet"
-                ) from None
-            time.sleep(_LOOK_EVERY_S)
+    if identical:
+        answers = here.inbox.answer_identical(kind, request_id, by=who.name, reason=body.reason)
+    else:
+        answers = [here.inbox.answer(kind, request_id, by=who.name, reason=body.reason)]
     last = [one.after or one.before for one in answers]
     return ApprovalsAnswered(
         answered=all(one.after is not None for one in answers),

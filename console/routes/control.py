@@ -1,42 +1,30 @@
-"""Restrictions in force, and operators' commands on them: kill switch, kills, freezes, containments, and their ends."""
+"""Restrictions in force, and operators' commands on them: kills, freezes, containments, and their ends."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import APIRouter, Query
+from fastapi import APIRouter
 from pydantic import BaseModel, Field, create_model
 from sqlalchemy import select
 
-from haltline.console.context import AgentClient, ContextDep, OperatorClient, Viewer
+from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import StrictRoute
 from haltline.console.ids import whole
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import values
 from haltline.schemas.acts import ON_SCOPES, Act
 from haltline.schemas.acts import Field as ActField
-from haltline.schemas.control import CommandKind, ControlState, control_key
+from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import JsonObject
 from haltline.streams.operator.client import CommandResult
 
 router = APIRouter(prefix="/api/v1", tags=["control"], route_class=StrictRoute)
 
-_SCOPES = {"agent": ScopeKind.AGENT, "run": ScopeKind.SESSION, "mission": ScopeKind.MISSION}
 _UNHEARD: Final[dict[int | str, JsonObject]] = {
     404: {"description": "No events of a session, agent or mission with this id were found."},
     409: {"description": "Several begin so, or it may not be done to what stands."},
 }
-
-
-class KillSwitch(BaseModel):
-    """The result of a kill check of a target."""
-
-    is_killed: bool
-    target_type: str
-    target_id: str
-    reason: str | None = None
-    code: str | None = None
-    by: str | None = None
 
 
 class ControlRequest(BaseModel):
@@ -68,31 +56,6 @@ def _answered(answer: CommandResult) -> CommandOutcome:
         answered=answer.answered,
         second_wanted=answer.second_wanted,
         state=after,
-    )
-
-
-@router.get("/kill-switch/check")
-def check(
-    here: ContextDep,
-    _: AgentClient,
-    target_type: Literal["agent", "run", "mission"],
-    target_id: Annotated[str, Query(min_length=1, max_length=256)],
-) -> KillSwitch:
-    """Checks whether an agent, a run (a session) or a mission was killed; a kill of the fleet counts for each."""
-    keys = [control_key(_SCOPES[target_type], target_id), control_key(ScopeKind.FLEET, "*")]
-    table = tables.control.c
-    killed = select(table.body).where(table.key.in_(keys), table.state == ControlState.KILLED.value)
-    bodies = values(here.engine, killed)
-    if not bodies:
-        return KillSwitch(is_killed=False, target_type=target_type, target_id=target_id)
-    document = orjson.loads(bodies[0])
-    return KillSwitch(
-        is_killed=True,
-        target_type=target_type,
-        target_id=target_id,
-        reason=document["reason"],
-        code=document["code"],
-        by=document.get("by", "haltline"),
     )
 
 

@@ -8,10 +8,11 @@ from pydantic import BaseModel, Field
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
 from haltline.console.read_model import incidents as kept
-from haltline.console.read_model.history import decisions_of
+from haltline.console.read_model.history import decisions_of, until
 from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.record import JsonObject, rfc3339
+from haltline.streams.audit.incident import Report, stop_of, whole
 
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
 
@@ -94,6 +95,17 @@ def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change
         Change(**record.model_dump() | {"time": rfc3339(record.changed_at)})
         for record in kept.history(here.engine, found.incident_id) or [found]
     ]
+
+
+@router.get("/{incident_id}/report", responses=NO_SUCH_ID)
+def report(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Report:
+    """The whole report: timeline, impact, root cause, advice and the last 50 actions before the hardest decision."""
+    found = _one(here, incident_id)
+    events, decisions = until(here.engine, found.session_id or found.scope_id, found.changed_at)
+    stop = stop_of(decisions, found)
+    if stop is None:
+        raise HTTPException(404, f"incident {incident_id}: expected decisions that are still known, got none")
+    return whole(stop, decisions, events)
 
 
 @router.post("/{incident_id}/{word}", responses=NO_SUCH_ID)

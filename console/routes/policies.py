@@ -1,4 +1,4 @@
-"""`/api/v1/policies`: the documents that workers follow, and the rules that agents' SDKs enforce themselves."""
+"""`/api/v1/policies`: the documents that workers follow."""
 
 import time
 from functools import cache
@@ -8,9 +8,8 @@ import orjson
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
-from haltline.console.context import AgentClient, Context, ContextDep, PolicyAdmin, Viewer
+from haltline.console.context import Context, ContextDep, PolicyAdmin, Viewer
 from haltline.console.http.routing import UNUSABLE, StrictRoute
-from haltline.console.routes.ingest import known
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.engine.plugins import installed
@@ -21,15 +20,6 @@ from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import current
 
 router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=StrictRoute)
-
-SYNCED = "haltline"
-
-
-class SyncedPolicies(BaseModel):
-    """The policies for Agent Sentinel's SDK, in its own fields."""
-
-    policies: list[dict[str, Any]]
-    conflicts: list[dict[str, Any]]
 
 
 class PolicySummary(BaseModel):
@@ -72,14 +62,6 @@ class PolicyPublished(PolicyCheck):
 
     partition: int
     offset: int
-
-
-@router.get("/sync")
-def sync(here: ContextDep, _: AgentClient, agent_id: str | None = None, run_id: str | None = None) -> SyncedPolicies:
-    """The author's rules for an agent's SDK, which enforces them in its own process. The same for each agent."""
-    rules = here.settings.rules.for_sdk(known(here.engine))
-    policy = {"id": SYNCED, "name": SYNCED, "enabled": True, "agent_id": agent_id, "run_id": run_id, **rules}
-    return SyncedPolicies(policies=[policy], conflicts=[])
 
 
 @router.get("/schema", response_model=JsonObject)

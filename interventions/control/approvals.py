@@ -152,16 +152,8 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     ticket = _seen(standing, command)
     if ticket is None or not ticket.is_open or ticket.behind:
         return ControlEffects(followup="approval_void")
-    if command.kind is CommandKind.WITHDRAW:
-        ticket.state = ApprovalState.CANCELLED.value
-        return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
-    if command.kind is CommandKind.ANSWER:
-        ticket.state, ticket.answer = ApprovalState.PENDING.value, command.reason
-        return ControlEffects((_noted(ticket, who, command, policy),), followup="approval_answered")
     if command.kind is CommandKind.ASK:
         ticket.state, ticket.question = ApprovalState.INFO_REQUESTED.value, command.reason
-        if ticket.asked_by:  # the guard polls, and continues to wait
-            return ControlEffects((_noted(ticket, who, command, policy),), followup="approval_info_requested")
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK if ticket.waiting else Level.NUDGE)
     yes, no = ticket.approved_by, ticket.rejected_by
     if command.kind is CommandKind.REJECT:
@@ -171,7 +163,7 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     if command.by not in yes:
         yes.append(command.by)
     if len(ticket.approved_by) >= ticket.quorum:
-        if standing.history is not None and not ticket.asked_by:
+        if standing.history is not None:
             standing.history.forgive()
         effects = _approved(ticket, who, policy, command.time)
         for other in declared_batches.approve(standing, ticket, policy, command.time):
@@ -185,16 +177,6 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     nobody = Waiter(ticket.request_id, None)
     vote = _answer(ticket, who, policy, time_ms=command.time, to=nobody, level=Level.ALLOW, once=command.command_id)
     return ControlEffects((vote,), followup="approval_vote")
-
-
-def on_use(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
-    """Mark an approval as used by the guard that requested it; idempotent."""
-    ticket = _seen(standing, command)
-    if ticket is None or ticket.state != ApprovalState.APPROVED or not ticket.asked_by:
-        return ControlEffects(followup="approval_void")
-    ticket.state, to = ApprovalState.USED.value, Waiter(ticket.request_id, None)
-    used = _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.ALLOW, once=command.command_id)
-    return ControlEffects((used,), followup="approval_used")
 
 
 def due_ms(standing: SessionControl) -> int:
@@ -298,7 +280,6 @@ def _reopened(standing: SessionControl, ticket: Ticket, event: ActionEvent, boun
         approved_by=[],
         rejected_by=[],
         question="",
-        answer="",
         asked=0 if event.kind is Kind.PROPOSED else 1,
         due_ms=0,
         waiting=[],
@@ -350,8 +331,7 @@ def _take_back(standing: SessionControl, event: ActionEvent) -> None:
 
 
 def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> ControlEffects:
-    # A guard that requested approval reports its own use; a request for the whole session covers all its calls.
-    if ticket.asked_by or not ticket.waiting or ticket.action == WHOLE_SESSION:
+    if not ticket.waiting or ticket.action == WHOLE_SESSION:  # for the next call, or for all calls of the session
         ticket.state = ApprovalState.APPROVED.value
         return _answer_all(ticket, who, policy, time_ms, Level.ALLOW)
     ticket.state = ApprovalState.USED.value
@@ -367,12 +347,6 @@ def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, l
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
     return ControlEffects(tuple(answers), followup=f"approval_{ticket.state}")
-
-
-def _noted(ticket: Ticket, who: SessionRef, command: Command, policy: Policy) -> Decision:
-    """Return the state of a request as a decision for the guard that waits for it."""
-    to = Waiter(ticket.request_id, None)
-    return _answer(ticket, who, policy, time_ms=command.time, to=to, level=Level.NUDGE, once=command.command_id)
 
 
 def _with(decision: Decision, head: Ticket, ticket: Ticket) -> Decision:

@@ -1,18 +1,18 @@
 """Commands of operators, feedback of agents and clock ticks, applied to one session one at a time. Pure."""
 
 from dataclasses import replace
+from typing import Final
 
-from haltline.interventions.control import approval_requests, approvals, freeze, kill_acknowledgement, probation
+from haltline.interventions.control import approvals, freeze, kill_acknowledgement, probation
 from haltline.interventions.control.probation import Released
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.session_control import SessionControl
-from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.control import REMOVED_KINDS, Command, CommandKind
 from haltline.schemas.policy import Policy
 
-_ANSWERS = frozenset(
-    {CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK, CommandKind.ANSWER, CommandKind.WITHDRAW}
-)
+_ANSWERS = frozenset({CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK})
+PASSED_OVER: Final = ControlEffects(followup="command_passed_over")
 _HOLDS = frozenset({CommandKind.FREEZE, CommandKind.CONTAIN, CommandKind.LIFT})
 
 
@@ -24,10 +24,6 @@ class CommandHandler:
 
     def command(self, standing: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
         """Apply an operator's command."""
-        if command.kind is CommandKind.REQUEST:
-            return approval_requests.on_request(standing, who, command, self._policy)
-        if command.kind is CommandKind.USE:
-            return approvals.on_use(standing, who, command, self._policy)
         if command.kind in _ANSWERS:
             frozen = approvals.freezes(standing, command)
             effects = approvals.on_command(standing, who, command, self._policy)
@@ -39,7 +35,7 @@ class CommandHandler:
             return effects
         if command.kind in _HOLDS:
             return freeze.on_command(standing, who, command, self._policy)
-        return NOTHING
+        return PASSED_OVER if command.kind in REMOVED_KINDS else NOTHING
 
     def reset(self, standing: SessionControl, who: SessionRef, command: Command) -> Released:
         """Apply an operator's reset."""

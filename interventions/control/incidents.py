@@ -31,8 +31,6 @@ ACTS: Final = frozenset({CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKin
 BY_OPERATOR: Final = "resolved_by_operator"
 QUIET: Final = "quiet"
 """The resolution of an incident without decisions for `operations.incident_quiet_h`."""
-REQUESTED: Final = "approval_requested"
-"""The cause of approvals that an agent's own guard requests."""
 
 _SHOWN_CHARS: Final = 500
 _WAITS: Final = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
@@ -81,7 +79,7 @@ def note(
         incident.joined.append(cause)
     if _take_over(incident, decision):
         change = IncidentChange.ESCALATED
-    approval = _new_request(incident, decision.approval, cause)
+    approval = _new_request(incident, decision.approval)
     if approval is not None:
         incident.request_id = approval.request_id
         change = IncidentChange.APPROVAL if change is IncidentChange.COUNTED else change
@@ -138,9 +136,6 @@ def _on_answer(
         if state not in _WAITS:
             incident.request_id = next_request(incident.cause)
         records.append(incident.next_revision(IncidentChange.APPROVAL, about, time_ms, by=by, approval=state))
-        if incident.cause == REQUESTED and incident.request_id is None:
-            # The incident was about this request only, which is answered or no longer needed.
-            records += close(incidents, about, f"approval_{state}", time_ms, causes=[REQUESTED])
     return records
 
 
@@ -240,11 +235,10 @@ def _opened(about: About, decision: Decision, cause: str) -> OpenIncident:
     )
 
 
-def _new_request(incident: OpenIncident, approval: Approval | None, cause: str) -> Approval | None:
+def _new_request(incident: OpenIncident, approval: Approval | None) -> Approval | None:
     """Return the request of a decision if it is open, and becomes the incident's."""
-    if approval is None or approval.state not in _WAITS or approval.request_id == incident.request_id:
-        return None
-    return approval if incident.request_id is None or cause == REQUESTED else None
+    is_open = approval is not None and approval.state in _WAITS
+    return approval if is_open and incident.request_id is None else None
 
 
 def _take_over(incident: OpenIncident, decision: Decision) -> bool:

@@ -50,7 +50,7 @@ def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
         (
             t
             for t in standing.approvals.values()
-            if t is not ticket and t.cause == ticket.cause and t.is_open and not t.behind and not t.asked_by
+            if t is not ticket and t.cause == ticket.cause and t.is_open and not t.behind
             and t.expires_ms > ticket.since_ms
         ),
         None,

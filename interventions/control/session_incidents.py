@@ -1,7 +1,6 @@
 """The incidents of one session with their requests to people: opening, counting and closing.
 
-One incident is open at a time, whatever the causes: later decisions count on it. Only a request by the agent's own
-guard is an incident of its own, as it is not a problem of the session.
+One incident is open at a time, whatever the causes: later decisions count on it.
 """
 
 from collections.abc import Sequence
@@ -82,14 +81,12 @@ def on_effects(standing: SessionControl, who: SessionRef, effects: ControlEffect
         cause = effects.incident.code
         joins = _joined(standing, cause)
         records += incidents.note(standing.incidents, about, first, cause, agent_id=who.agent_id, joins=joins)
-    elif first.code == incidents.REQUESTED:
-        records += incidents.note(standing.incidents, about, first, incidents.REQUESTED, agent_id=first.agent_id)
     of_request = {
         request: incident.incident_id
         for request, cause in request_queue.causes(standing).items()
         if (incident := standing.incidents.get(_joined(standing, cause))) is not None
     }
-    if effects.incident is None and first.code != incidents.REQUESTED:
+    if effects.incident is None:
         records += incidents.on_answers(
             standing.incidents,
             about,
@@ -161,9 +158,7 @@ def on_stopped(standing: SessionControl, who: SessionRef, time_ms: int) -> list[
 
 def _joined(standing: SessionControl, cause: str) -> str:
     """Return the cause of the open incident that this one joins; the same cause if it opens its own."""
-    if cause in standing.incidents or cause == incidents.REQUESTED:
-        return cause
-    return next((one for one in reversed(standing.incidents) if one != incidents.REQUESTED), cause)
+    return cause if cause in standing.incidents else next(reversed(standing.incidents), cause)
 
 
 def _next_of(standing: SessionControl, cause: str, time_ms: int) -> str | None:

@@ -2,7 +2,7 @@
 
 The last actions are not in it. A ring of 50 short ones took 1 kB in the mean and 4 kB at most, of states of 9 kB: work
 for every action, and a seventh more changelog for every session, for the few that are stopped. The log has them
-already, exact and with their results. The report states where, and `haltline incident` adds them.
+already, exact and with their results. The report states where, and `haltline incidents report` adds them.
 """
 
 from collections.abc import Iterable, Mapping

@@ -48,9 +48,6 @@ class Ticket:
     due_ms: int = 0
     """When it expires on the worker's clock; 0: no tick has checked it yet."""
     waiting: list[Waiter] = field(default_factory=list)
-    asked_by: str = ""
-    """The agent whose guard holds the call back and polls the request; empty: haltline paused the call."""
-    answer: str = ""
     cause: str = ""
     """The cause of its incident."""
     behind: str = ""
@@ -75,8 +72,6 @@ class Ticket:
             **{name: getattr(self, name) for name in _SAME},
             state=ApprovalState(self.state),
             priority=Severity(self.priority),
-            answer=self.answer or None,
-            asked_by=self.asked_by or None,
             since=self.since_ms,
             expires=self.expires_ms,
             also=self.also or None,

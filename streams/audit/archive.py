@@ -11,9 +11,12 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.record import Record
+from haltline.streams.audit.incident import Report, stop_of, whole
 from haltline.streams.audit.query import literal, open_query
 from haltline.streams.audit.reading import headers_of
+from haltline.streams.operator.ids import NotFound, resolve
 
 _KINDS: Final = ", ".join(literal(kind.value) for kind in Kind)
 _AT_ONCE: Final = 100
@@ -29,6 +32,29 @@ class Archive:
     def decisions(self, where: str = "") -> list[Decision]:
         """Return every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
         return _once(self._records(Decision, "\"kind\" = 'decision'", where), lambda one: one.decision_id)
+
+    def incidents(self, beginning: str) -> dict[str, IncidentRecord]:
+        """Return the newest record of each incident whose id begins so, by id. Raises QueryFailed."""
+        newest: dict[str, IncidentRecord] = {}
+        where = f'starts_with("event_id", {literal(beginning)})'
+        for record in self._records(IncidentRecord, "\"topic\" LIKE '%incidents'", where):
+            if record.stands_over(newest.get(record.incident_id)):
+                newest[record.incident_id] = record
+        return newest
+
+    def report(self, given: str) -> Report:
+        """Return the report of the incident with this id or prefix; of a session by its id, that of its last kill.
+
+        Raises NotFound, Ambiguous, QueryFailed.
+        """
+        incidents = self.incidents(given)
+        record = incidents[resolve("incident", given, incidents)] if incidents else None
+        session_id = given if record is None else record.session_id or record.scope_id
+        decisions = self.decisions(f'"session_id" = {literal(session_id)}')
+        stop = stop_of(decisions, record)
+        if stop is None:
+            raise NotFound(f"{given}: expected an incident with decisions, or a session that was killed, got none")
+        return whole(stop, decisions, self.events_of([session_id])[session_id])
 
     def labelled(self) -> list[Decision]:
         """Return the decisions that operators labelled. Raises QueryFailed."""

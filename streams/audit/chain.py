@@ -131,15 +131,6 @@ def _place(sink: str, topic: str, partition: int) -> _Place:
     return f'"partition":{partition}', f'"sink":{_json(sink)}', f'"topic":{_json(topic)}'
 
 
-def head_before(row: Mapping[str, Any], prev: Head, kind: str | None) -> Head:
-    """Return the chain's end before a row, given the position, hash and kind of the previous row.
-
-    The position of a row of lost records is the first lost offset. The next row determines the last one.
-    """
-    last = row["prev_offset"]
-    return Head(last, prev.hash) if kind == LOST and last is not None and last >= prev.offset else prev
-
-
 def lost_until(row: Mapping[str, Any]) -> int:
     """Return the last offset that a row covers: its own, or the last of the lost ones.
 

@@ -1,4 +1,4 @@
-"""The full report of a stop: what was known at the decision, and the session's log. Pure."""
+"""The whole report of an incident: what was known at its hardest decision, and the session's log. Pure."""
 
 from collections.abc import Sequence
 from typing import Any, Final
@@ -6,35 +6,37 @@ from typing import Any, Final
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.payloads import Incident, Moment, Option
-from haltline.schemas.record import JsonObject
+from haltline.schemas.record import Id, JsonObject
 
 MAX_ACTIONS: Final = 50
 """The number of last actions before the stop."""
-_REFUSED_AFTER: Final = "killed"
+_NO_STOPS: Final = frozenset({"killed", "approval"})
+"""Refusals after a stop, and answers of people."""
 _MAX_FILES: Final = 100
 _MAX_TEXT: Final = 200
 
 
-def stop_of(decisions: Sequence[Decision], incident_id: str | None = None) -> Decision | None:
-    """Return the decision that stopped the session, by default the last one; not a refusal after the stop."""
-    reported = [d for d in decisions if d.level is Level.KILL and d.detector != _REFUSED_AFTER]
-    if incident_id is not None:
-        reported = [
-            d
-            for d in reported
-            if incident_id == d.decision_id or (d.incident is not None and incident_id == d.incident.incident_id)
-        ]
-    return reported[-1] if reported else None
+class Report(Incident):
+    """A report with what the session's log adds."""
+
+    session_id: Id
+    last_actions: tuple[JsonObject, ...]
+    """The last calls before the decision: names, outcomes and the beginnings of errors, no arguments and outputs."""
 
 
-def whole(
-    stop: Decision, decisions: Sequence[Decision], events: Sequence[ActionEvent]
-) -> tuple[Incident, list[JsonObject]]:
-    """Return the report with its timeline and impact filled in, and the last actions before the stop.
+def stop_of(decisions: Sequence[Decision], incident: IncidentRecord | None = None) -> Decision | None:
+    """Return an incident's hardest decision, of equal ones the last; without an incident, the last kill."""
+    found = [d for d in decisions if d.level is Level.KILL and d.detector not in _NO_STOPS]
+    if incident is not None:
+        found = [d for d in found if incident.first_at <= d.time <= incident.changed_at]
+        found += [d for d in decisions if d.incident_id == incident.incident_id]
+    return max(found, key=lambda d: (d.detector not in _NO_STOPS, d.level.rank, d.time), default=None)
 
-    It has names, outcomes and the beginnings of errors only, and no arguments and outputs.
-    """
+
+def whole(stop: Decision, decisions: Sequence[Decision], events: Sequence[ActionEvent]) -> Report:
+    """Return the report with its timeline and impact filled in, and the last actions before the stop."""
     report = stop.incident or _of_other(stop)
     before = [event for event in events if event.time <= stop.time]
     acts = [event for event in before if event.kind in (Kind.PROPOSED, Kind.COMPLETED)]
@@ -50,35 +52,38 @@ def whole(
     records = [
         Moment(time=d.time, what=f"{d.level.value} {d.code}: {d.reason}"[:_MAX_TEXT])
         for d in decisions
-        if d.time <= stop.time and d.level > Level.ALLOW and d.detector
+        if d.time <= stop.time and d.level > Level.ALLOW and (d.detector or d.decision_id == stop.decision_id)
     ]
     first = [Moment(time=began, what="the session began")] if before else []
-    return (
-        report.model_copy(
-            update={
-                "timeline": tuple(sorted([*first, *records], key=lambda moment: moment.time or 0)),
-                "impact": report.impact.model_copy(
-                    update={
-                        "duration_s": round((stop.time - began) / 1000, 3),
-                        "resources": {name: float(amount) for name, amount in spent.items() if amount},
-                        "things": tuple([*dict.fromkeys((*report.impact.things, *touched))][:_MAX_FILES]),
-                    }
-                ),
-            }
-        ),
-        _last(acts),
+    impact = {
+        "actions": report.impact.actions or sum(event.kind is Kind.PROPOSED for event in acts),
+        "events": report.impact.events or len(before),
+        "duration_s": round((stop.time - began) / 1000, 3),
+        "resources": {name: float(amount) for name, amount in spent.items() if amount},
+        "things": tuple([*dict.fromkeys((*report.impact.things, *touched))][:_MAX_FILES]),
+    }
+    return Report(
+        **vars(report)
+        | {
+            "timeline": tuple(sorted([*first, *records], key=lambda moment: moment.time or 0)),
+            "impact": report.impact.model_copy(update=impact),
+            "session_id": stop.session_id,
+            "last_actions": tuple(_last(acts)),
+        }
     )
 
 
 def _of_other(stop: Decision) -> Incident:
-    """Return the report of a stop by an operator, or by a refusal on probation."""
+    """Return the report of a decision without one: of an operator, of a refusal on probation, or below KILL."""
+    release = "haltline reset" if stop.level is Level.KILL else "haltline approve or reset"
     return Incident(
         incident_id=f"inc_{stop.decision_id}"[:256],
-        summary=f"Emergency stop: {stop.reason}"[:2000],
+        summary=f"{'Emergency stop' if stop.level is Level.KILL else stop.level.value}: {stop.reason}"[:2000],
         severity=stop.severity or Severity.HIGH,
-        root_cause=stop.code,
+        root_cause=f"{stop.code} by {stop.action or stop.detector or 'an operator'}"
+        + (f" on {stop.target}" if stop.target else ""),
         recovery_options=(
-            Option(option="resume", description="Release it (haltline reset) when what led there is corrected"),
+            Option(option="resume", description=f"Release it ({release}) when what led there is corrected"),
             Option(option="abort", description="Leave it stopped, and clean up what it began"),
         ),
     )

@@ -13,13 +13,13 @@ from haltline.schemas.topics import LAYOUT
 from haltline.streams.audit.engine import TABLE, QueryFailed, QueryResult, answer, open_table
 from haltline.streams.operator.ids import NotFound, resolve
 
-__all__ = ["TABLE", "AuditQuery", "QueryFailed", "conditions", "literal", "open_query", "session_in", "session_story"]
+__all__ = ["TABLE", "AuditQuery", "QueryFailed", "literal", "open_query", "session_in", "session_story"]
 
 _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 
 
 # The engine has statements that read and write local files. It accepts one statement at a time.
-_QUESTIONS: Final = ("SELECT", "WITH", "VALUES")
+_READS: Final = ("SELECT", "WITH", "VALUES")
 _FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
@@ -51,34 +51,14 @@ class AuditQuery:
 
     def answer(self, sql: str) -> QueryResult:
         """Return the answer like `iter_rows`, with the column names, also if there is no row."""
-        if (word := _first_word(sql)) not in _QUESTIONS:
-            raise QueryFailed(f"audit query: expected {' or '.join(_QUESTIONS)}, got {word or 'no statement'}")
+        if (word := _first_word(sql)) not in _READS:
+            raise QueryFailed(f"audit query: expected {' or '.join(_READS)}, got {word or 'no statement'}")
         return answer(self._table or open_table(self.uri, self._options), sql)
 
 
 def open_query(uri: str | Path, storage_options: Mapping[str, str] | None = None) -> AuditQuery:
     """Open the audit table at `uri` for queries; sinks may be writing it."""
     return AuditQuery(uri, storage_options)
-
-
-def conditions(
-    *,
-    session_id: str | None = None,
-    agent_id: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
-) -> list[str]:
-    """Return SQL conditions for these values; `since` (inclusive) and `until` compare with the time on the broker.
-
-    Raises ValueError for a time without a zone.
-    """
-    compared = (
-        ("session_id", "=", session_id),
-        ("agent_id", "=", agent_id),
-        ("timestamp", ">=", since),
-        ("timestamp", "<", until),
-    )
-    return [f'"{name}" {sign} {literal(value)}' for name, sign, value in compared if value is not None]
 
 
 def session_story(

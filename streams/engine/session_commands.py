@@ -34,8 +34,6 @@ class SessionCommands:
 
     def command(self, state: SessionState, command: Command) -> Effects:
         """Apply an operator's command."""
-        if command.request is not None and state.agent_id == "unknown":
-            state.agent_id = command.request.agent_id
         if command.kind is CommandKind.KILL:
             return self._kill(state, command)
         if command.kind is CommandKind.RESET:

@@ -1,1 +1,1 @@
-"""Replays of recorded records: through the core with a comparison of decisions, or onto another topic."""
+"""Replays of recorded records: through the core with a comparison of decisions."""

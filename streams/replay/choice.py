@@ -28,14 +28,9 @@ class Choice:
     """Whether all fields must be equal."""
 
     def takes(self, decision: Mapping[str, Any]) -> bool:
-        """Return whether a decision or an incident is of these sessions, agents and rules."""
+        """Return whether a decision is of these sessions, agents and rules."""
         named = (("session_id", self.sessions), ("agent_id", self.agents), ("detector", self.detectors))
         return all(not ids or decision.get(name) in ids for name, ids in named)
-
-    @property
-    def narrows(self) -> bool:
-        """Return whether the chosen decisions can be only a part of an incident."""
-        return bool(self.detectors or self.tools or self.where)
 
     def records(self, topics: Topics) -> Filter | None:
         """Return the filter of records decided on; None: all. Raises ValueError if `where` is no valid condition."""

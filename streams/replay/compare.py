@@ -17,7 +17,6 @@ from typing import Any, Final
 from haltline.detectors.cross_session import ACROSS_BY_ID
 from haltline.interventions.control import kill_acknowledgement
 from haltline.streams.replay.choice import Choice
-from haltline.streams.replay.compare_incidents import ComparedIncidents, Matched
 
 Json = dict[str, Any]
 
@@ -57,9 +56,12 @@ class Divergence:
 
 
 @dataclass(slots=True)
-class Compared(Matched):
-    """The result."""
+class Compared:
+    """The result: the numbers of compared decisions, and what differs."""
 
+    recorded: int = 0
+    replayed: int = 0
+    same: int = 0
     reworded: int = 0
     """Those of `same` with other text or values, but the same level, code and rule."""
     by_clock: int = 0
@@ -67,13 +69,12 @@ class Compared(Matched):
     outside: int = 0
     across: int = 0
     first_by_session: dict[str, Divergence] = field(default_factory=dict)
-    incidents: ComparedIncidents = field(default_factory=ComparedIncidents)
     counts: dict[str, int] = field(default_factory=lambda: {"missing": 0, "extra": 0, "changed": 0})
 
     @property
     def ok(self) -> bool:
         """Whether nothing differs."""
-        return not self.first_by_session and not self.incidents.different
+        return not self.first_by_session
 
     @property
     def first(self) -> Divergence | None:
@@ -94,7 +95,6 @@ class Compared(Matched):
             **self.counts,
             "left_out": {"by_clock": self.by_clock, "outside": self.outside, "across": self.across},
             "first_divergence": None if first is None else asdict(first),
-            "incidents": asdict(self.incidents),
             "sessions": [asdict(one) for one in self.in_order],
         }
 

@@ -2,17 +2,13 @@
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
 
-from haltline.schemas.incidents import IncidentRecord
-from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.replay.choice import ALL, Choice
 from haltline.streams.replay.compare import Compared, Comparison, Json, plain
-from haltline.streams.replay.compare_incidents import IncidentComparison
 from haltline.streams.replay.records import Cause, LogRecord, Source, cause_of
 from haltline.streams.replay.replay_worker import InForce, Replay
 
@@ -55,19 +51,15 @@ def replay_and_compare(
     *,
     follow: bool = False,
 ) -> Replayed:
-    """Replay a source and compare its decisions and incidents; `step` is called for each record.
+    """Replay a source and compare its decisions; `step` is called for each record.
 
-    With `follow` (see `Replay`) there are no recorded decisions, and nothing is compared. Incidents are not compared
-    if the choice may hold only a part of one. Raises ValueError if the choice's condition is invalid.
+    With `follow` (see `Replay`) there are no recorded decisions, and nothing is compared. Raises ValueError if the
+    choice's condition is invalid.
     """
     topics = source.topics
-    comparison, incidents = Comparison(choice, source.within), IncidentComparison(choice)
+    comparison = Comparison(choice, source.within)
     result = Replayed(Compared())
     result.policies = _add_recorded(source, comparison)
-    compares_incidents = not follow and not choice.narrows
-    for record in source.incidents() if compares_incidents else ():
-        with suppress(InvalidRecord):
-            incidents.then(decode(IncidentRecord, record.value), within=source.within(record.timestamp))
     replay = Replay(in_force, topics=topics, partitions=source.partitions, follow=follow)
     passes = choice.records(topics)
     firsts: dict[bytes | None, Cause] = {}
@@ -77,9 +69,7 @@ def replay_and_compare(
             replay.pass_time(record)
             continue
         result.records[record.topic] += 1
-        output = replay.record(record)
-        for incident in output.incidents if compares_incidents else ():
-            incidents.now(IncidentRecord.model_validate_json(incident))
+        decisions = replay.record(record)
         if passes is not None and not passes(record):
             continue
         if comparison.causes:
@@ -87,7 +77,7 @@ def replay_and_compare(
             comparison.add_cause(cause.id, record.topic)
             if record.topic == topics.actions:
                 firsts.setdefault(record.key, cause)
-        for decision in filter(choice.takes, output.decisions):
+        for decision in filter(choice.takes, decisions):
             result.levels[str(decision["level"])] += 1
             if follow:
                 result.decisions.append(plain(decision))
@@ -95,7 +85,6 @@ def replay_and_compare(
                 comparison.now(decision)
     result.unreadable, result.failures = replay.meter.unreadable, replay.meter.failures
     result.compared = comparison.result(topics.signals)
-    result.compared.incidents = incidents.result()
     if any(span.start for span in source.spans):
         whole = Cause(None)
         result.begun_before = [

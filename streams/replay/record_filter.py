@@ -1,6 +1,6 @@
-"""The filter of records: for copying to another topic, and for comparing decisions. Pure."""
+"""The filter of actions whose decisions are compared. Pure."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import orjson
@@ -8,53 +8,31 @@ import orjson
 from haltline.interventions.acgp.conditions import Unknown, compiled
 from haltline.schemas import wire
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.replay.records import LogRecord
 
 _MAX_CALLS: Final = 100_000
 """The most calls whose results are recognized; the oldest are dropped first."""
 
-_MODELS: Final[Mapping[str, type[Record]]] = wire.MODELS | {"dead-letter": ActionEvent}
-"""A dead letter is filtered as the event that it holds, if it can be read."""
-
 Filter = Callable[[LogRecord], bool]
 
 
-def chosen(
-    topics: Topics,
-    topic: str | None = None,
-    *,
-    sessions: Collection[str] = (),
-    agents: Collection[str] = (),
-    tools: Collection[str] = (),
-    detectors: Collection[str] = (),
-    where: str | None = None,
-) -> Filter:
-    """Return a filter for records that meet all given conditions; unreadable records pass only if there are none.
+def chosen(topics: Topics, *, tools: Collection[str] = (), where: str | None = None) -> Filter:
+    """Return a filter for records that meet both conditions; unreadable ones do not.
 
-    `where` is a condition as in tripwires (`action == "delete_asset" and args.count > 10`), on the fields of the
-    records of `topic` (actions); if it cannot be evaluated on a record, it does not hold.
+    `where` is a condition as in tripwires (`action == "delete_asset" and args.count > 10`), on the fields of actions;
+    if it cannot be evaluated on a record, it does not hold.
 
     Raises:
         ValueError: the condition is invalid; says where, what was expected and what was given.
 
     """
-    model = _MODELS[(topic or topics.actions).removeprefix(topics.prefix)]
-    condition = compiled(where, frozenset(model.model_fields)) if where else None
-    named = {"session_id": sessions, "agent_id": agents}
-    filters = [(name, frozenset(of)) for name, of in named.items() if of]
-    rules, calls = frozenset(detectors), _Calls(tools)
-    if not filters and not rules and not tools and condition is None:
-        return lambda _: True
+    condition = compiled(where, frozenset(ActionEvent.model_fields)) if where else None
+    calls = _Calls(tools)
 
     def holds(record: LogRecord) -> bool:
         fields = _fields(record, topics)
-        if fields is None or any(fields.get(name) not in of for name, of in filters):
-            return False
-        if tools and not calls.holds(fields):
-            return False
-        if rules and (fields.get("detector") or (fields.get("finding") or {}).get("detector")) not in rules:
+        if fields is None or (tools and not calls.holds(fields)):
             return False
         try:
             return condition is None or condition(fields)

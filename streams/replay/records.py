@@ -15,11 +15,6 @@ from haltline.streams.kafka.log_record import LogRecord as LogRecord  # noqa: PL
 from haltline.streams.replay.time_range import End
 
 
-def passing(topics: Topics, partition: int, timestamp: int) -> LogRecord:
-    """Return a substitute for another session's record of actions, of which only the time is known."""
-    return LogRecord(topics.actions, partition, -1, timestamp, None, None)
-
-
 @dataclass(frozen=True, slots=True)
 class Span:
     """A part of one partition, frozen before it is read: from `start` up to, not including, `end`."""
@@ -72,9 +67,6 @@ class Source(Protocol):
     def decided(self) -> Iterable[LogRecord]:
         """Yield what workers wrote to the topic of interventions, from the beginning of the range up to now."""
 
-    def incidents(self) -> Iterable[LogRecord]:
-        """Yield what workers wrote to the topic of incidents, like `decided`."""
-
     def policies(self) -> Iterable[LogRecord]:
         """Yield the known records of the topic of policies, in the order of its partitions."""
 
@@ -94,19 +86,14 @@ class FrozenRange(ABC):
 
         `end_ms` is the time of the end; None: unbounded.
         """
-        topics, self._ends, self._end_ms = self.topics, (start, end), end_ms
-        self.spans = [span for topic in topics.session_sources for span in self.spans_of(topic)]
+        topics, self._end_ms = self.topics, end_ms
+        self.spans = [span for topic in topics.session_sources for span in self.freeze(topic, start, end)]
         self._decided = list(self.freeze(topics.interventions, start))
-        self._incidents = list(self.freeze(topics.incidents, start))
         self._policies = list(self.freeze(topics.policies))
 
     @abstractmethod
     def freeze(self, topic: str, start: End = None, end: End = None) -> Iterator[Span]:
         """Yield the parts of a topic's partitions between two ends: of a time, the first offsets that are not older."""
-
-    def spans_of(self, topic: str) -> list[Span]:
-        """Return the parts of a topic's partitions in the range."""
-        return list(self.freeze(topic, *self._ends))
 
     @abstractmethod
     def read(self, spans: Sequence[Span]) -> Iterator[LogRecord]:
@@ -127,10 +114,6 @@ class FrozenRange(ABC):
     def decided(self) -> Iterator[LogRecord]:
         """Yield what workers wrote to the topic of interventions."""
         return self.read(self._decided)
-
-    def incidents(self) -> Iterator[LogRecord]:
-        """Yield what workers wrote to the topic of incidents."""
-        return self.read(self._incidents)
 
     def policies(self) -> Iterator[LogRecord]:
         """Yield the documents of the topic of policies."""

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import orjson
 
@@ -15,7 +15,6 @@ from haltline.streams.policy.source import News
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.runtime.ports import Meter
-from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.processor import SessionProcessor
 
 MAX_LIVE: Final = 20_000
@@ -35,13 +34,6 @@ class InForce:
 
     since_ms: int
     core: Core
-
-
-class ReplayOutput(NamedTuple):
-    """The decisions and incidents of one input, as they would have been published."""
-
-    decisions: list[Json]
-    incidents: list[bytes]
 
 
 class Replay:
@@ -78,9 +70,10 @@ class Replay:
             now_ms=lambda: self._now_ms,
         )
 
-    def record(self, record: LogRecord) -> ReplayOutput:
-        """Apply the next record. Returns its outputs."""
-        self._out.output = output = ReplayOutput([], [])
+    def record(self, record: LogRecord) -> list[Json]:
+        """Apply the next record. Returns its decisions, as they would have been published."""
+        decisions: list[Json] = []
+        self._out.decisions = decisions
         self._take(record)
         while self._follow and self._out.inputs:
             topic, key, value = self._out.inputs.popleft()
@@ -88,7 +81,7 @@ class Replay:
             partition = partition_of(key.decode(), self._partitions)
             self._take(LogRecord(topic, partition, self._made, record.timestamp, key, value))
         self._out.inputs.clear()
-        return output
+        return decisions
 
     def _take(self, record: LogRecord) -> None:
         self._now_ms = record.timestamp
@@ -107,16 +100,6 @@ class Replay:
         self._now_ms = record.timestamp
         self._processor.pass_time(record)
         self._drop_idle(record.partition)
-
-    def state(self, session_id: str) -> Json | None:
-        """Return the present state of a session by field names; None if there is none."""
-        key = session_id.encode()
-        here = self._slice(partition_of(session_id, self._partitions))
-        live = self._processor.let_go(key)
-        if live is not None:
-            here.values[key] = live
-        found = here.values.get(key)
-        return state_codec.shown(state_codec.decode(found)) if found else None
 
     def _drop_idle(self, partition: int) -> None:
         """Drop idle states after each record, like a checkpoint: a worker's checkpoints are about a second apart."""
@@ -145,11 +128,11 @@ class Replay:
 
 
 class _Out:
-    """A Sender that keeps the decisions, incidents, signals and commands of the main path."""
+    """A Sender that keeps the decisions, signals and commands of the main path."""
 
     def __init__(self, topics: Topics) -> None:
         self._topics = topics
-        self.output = ReplayOutput([], [])
+        self.decisions: list[Json] = []
         self.inputs: deque[tuple[str, bytes, bytes]] = deque()
 
     def send(
@@ -162,9 +145,7 @@ class _Out:
     ) -> None:
         """Keep one record."""
         if topic == self._topics.interventions:
-            self.output.decisions.append(orjson.loads(value or b"{}"))
-        elif topic == self._topics.incidents:
-            self.output.incidents.append(value or b"{}")
+            self.decisions.append(orjson.loads(value or b"{}"))
         elif topic in (self._topics.signals, self._topics.commands) and value is not None:
             self.inputs.append((topic, key or b"", value))
 

@@ -98,6 +98,16 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str
     assert "hunter2" not in str(refused.value)
 
 
+def test_a_file_that_names_what_is_gone_is_read_with_one_warning_that_says_what_to_use(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = broker(Path("haltline.toml").absolute(), "old", '[console]\nport = 1\nrules = "sdk.yaml"\n')
+    assert loaded() == {"HALTLINE_BOOTSTRAP": "old:9092", "HALTLINE_CONSOLE_LISTEN_PORT": "1"} == loaded()
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"haltline: {file}: gone and without effect: console.rules (instead: `agent.rules` for")
+    assert not home.exists()
+
+
 @cases(
     "text, variable, value",
     {

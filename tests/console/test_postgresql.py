@@ -29,10 +29,6 @@ from tests.console.test_api import (  # noqa: F401  # collected here again
     test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden,
     test_what_was_intervened_is_listed_filtered_and_reported_in_whole,
 )
-from tests.console.test_budgets import (  # noqa: F401
-    test_a_budget_is_never_overshot_however_many_ask_at_once,
-    test_what_is_spent_takes_the_place_of_what_was_held,
-)
 
 pytestmark = pytest.mark.skipif(databases.binaries() is None, reason=databases.MISSING)
 

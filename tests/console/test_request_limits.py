@@ -17,7 +17,7 @@ JSON = {"Content-Type": "application/json"}
 
 
 def test_a_body_without_a_key_is_not_read(client: TestClient) -> None:
-    for path in ("/api/v1/ingest", "/v1/ingest/traces", "/api/v1/policies/check", "/nowhere", "/healthz"):
+    for path in ("/api/v1/interventions", "/api/v1/policies/check", "/nowhere", "/healthz"):
         for key in ("", "Bearer hl_nobody"):
             method = "GET" if path == "/healthz" else "POST"
             answer = client.request(method, path, content=b"{" * 1000, headers={**JSON, "Authorization": key})
@@ -25,54 +25,40 @@ def test_a_body_without_a_key_is_not_read(client: TestClient) -> None:
 
 
 def test_what_is_too_long_or_of_too_many_values_is_refused_unparsed(client: TestClient) -> None:
-    for path in ("/api/v1/ingest", "/v1/ingest/traces", "/api/v1/policies/check", "/healthz"):
+    for path in ("/api/v1/interventions", "/api/v1/policies/check", "/healthz"):
         answer = client.post(path, content=b"x" * (MAX_BODY_BYTES + 1), headers=JSON)
         assert answer.status_code == 413, path
         assert f"expected at most {MAX_BODY_BYTES} bytes" in answer.json()["detail"]
-    for path in ("/api/v1/ingest", "/v1/ingest/traces"):
-        answer = client.post(path, content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
-        assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True), path
+    answer = client.post("/api/v1/interventions", content=b"[" + b"[]," * MAX_VALUES + b"[]]", headers=JSON)
+    assert (answer.status_code, "values" in answer.json()["detail"]) == (413, True)
 
 
 def test_numbers_that_json_and_queries_do_not_have_are_422_and_told_without_the_body(client: TestClient) -> None:
     numbers = (b"NaN", b"Infinity", b"-Infinity", b"1e999")
-    ingested = [("/api/v1/ingest", b'{"entries": [{"cost": %s}]}' % number) for number in numbers]
+    recorded = [("/api/v1/interventions", b'{"context": {"cost": %s}}' % number) for number in numbers]
     for path, body in (
-        *ingested,
+        *recorded,
         ("/api/v1/interventions", b'{"estimated_cost_usd": NaN}'),
-        ("/api/v1/budgets/reserve", b'{"estimated_cost_usd": Infinity}'),
-        ("/v1/ingest/traces", b'{"trace_id": "t", "cost": NaN}'),
-        ("/v1/ingest/traces/batch", b'{"events": [{"cost": 1e999}]}'),
     ):
         assert client.post(path, content=body, headers=JSON).status_code == 422, (path, body)
     for number in ("nan", "inf", "-inf"):
         assert client.get("/api/v1/interventions", params={"min_prevented_usd": number}).status_code == 422
         assert client.get("/api/v1/approvals/pending", params={"limit": number}).status_code in {200, 422}
-    answer = client.post("/api/v1/ingest", content=b"[" + b"[]," * 10_000 + b"[]]", headers=JSON)
+    answer = client.post("/api/v1/interventions", content=b"[" + b"[]," * 10_000 + b"[]]", headers=JSON)
     assert answer.status_code == 422
     assert len(answer.content) < 1000
     short = client.get("/api/v1/interventions", params={"limit": "many"}).json()["detail"][0]
     assert (short["loc"], short["input"]) == (["query", "limit"], "many")
 
 
-@cases(
-    "path, headers, body, status",
-    {
-        "where none is read": ("/api/v1/ingest", {"Content-Encoding": "gzip"}, b"", 415),
-        "another type": ("/v1/ingest/traces", {"Content-Encoding": "gzip", "Content-Type": "text/html"}, b"", 415),
-        "a bomb": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b" " * 2**26, 413),
-        "brackets without end": ("/v1/ingest/traces", {"Content-Encoding": "gzip"}, b"[" * 2**18, 400),
-    },
-)
-def test_what_is_packed_is_read_after_its_type_and_within_bounds(
-    client: TestClient, path: str, headers: dict[str, str], body: bytes, status: int
-) -> None:
-    assert client.post(path, content=gzip.compress(body), headers=JSON | headers).status_code == status
+def test_what_is_packed_is_refused_unread(client: TestClient) -> None:
+    packed = JSON | {"Content-Encoding": "gzip"}
+    assert client.post("/api/v1/interventions", content=gzip.compress(b""), headers=packed).status_code == 415
 
 
 def test_a_policy_that_is_no_document_is_refused(client: TestClient) -> None:
     for document in ("a: &a [x]\nb: [*a, *a]", "[" * 10_000, ""):
-        for path in ("/api/v1/policies/check", "/api/v1/policies", "/api/v1/policy/what-if"):
+        for path in ("/api/v1/policies/check", "/api/v1/policies"):
             reply = client.post(path, json={"document": document, "reason": "to see"})
             assert reply.status_code == 400, (path, document[:20])
 
@@ -132,7 +118,7 @@ async def settled() -> None:
 
 @cases(
     "path, most",
-    {"requests": ("/api/v1/wait", 8), "streams": ("/api/v1/events", 1), "streams of traces": ("/v1/stream/traces", 1)},
+    {"requests": ("/api/v1/wait", 8), "streams": ("/api/v1/events", 1)},
 )
 def test_a_key_has_so_many_at_a_time_and_another_key_its_own(path: str, most: int) -> None:
     async def run() -> list[int | None]:

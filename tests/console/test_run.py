@@ -107,21 +107,11 @@ def test_the_fleet_is_counted_who_stopped_is_reported_and_a_session_is_made_agai
     assert client.get("/api/v1/replay", params={"session_id": "none"}).status_code == 404
 
 
-WHAT_IFS: dict[str, dict[str, object]] = {
-    "rules.x": {"document": "rules: {x: 1}"},
-    "nothing": {"move": {"rule": "cycle", "setting": "nothing", "value": 1}},
-    "--audit-table": {"source": "audit"},
-}
-
-
 def test_what_cannot_be_answered_says_what_was_expected(client: TestClient) -> None:
     assert client.get(OPENS_AT, params={"token": LINK_KEY.token("apr", TOMORROW_MS)}).status_code == 404
     answer = client.post("/api/v1/approvals/batch", json={"ids": ["x", "y", "x"], "word": "approve", "reason": "ok"})
     refused = dict.fromkeys(("x", "y"), "not found among those of the last day")
     assert answer.json() == {"answered": [], "late": [], "refused": refused}
-    for problem, question in WHAT_IFS.items():
-        answer = client.post("/api/v1/policy/what-if", json=question)
-        assert (answer.status_code, problem in answer.json()["detail"]) == (400, True)
     assert client.get("/api/v1/audit").json() == {"table": None, "signed": False}
     for answer in (client.get("/api/v1/audit/records"), client.post("/api/v1/audit/verify")):
         assert (answer.status_code, "--audit-table" in answer.json()["detail"]) == (404, True)

@@ -39,7 +39,7 @@ PERSISTED: Final = {
         "interventions",
         "schemas/decisions.py",
     ),
-    "asked_by": ("console/routes", "interventions", "schemas/decisions.py"), "release_asked": ("interventions",),
+    "release_asked": ("interventions",),
     "said": ("interventions", "streams/engine/core.py"),
     "second_wanted": ("cli", "console/routes/control.py", "streams/operator/client.py"),
     "told": ("detectors",), "told_ms": ("streams/engine/cross_session.py",), "APPROVAL_WANTED": ("streams/notify",),

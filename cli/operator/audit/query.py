@@ -1,10 +1,9 @@
-"""`haltline audit query`, `ask` and `story`: queries of the audit table."""
+"""`haltline audit query` and `story`: queries of the audit table."""
 
 import csv
 import sys
-import time
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from typing import Annotated, Any
 
@@ -51,50 +50,6 @@ def query(
     from haltline.streams.audit.query import open_query
 
     found = open_query(table, options_of(storage_option)).answer(sql)
-    _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
-
-
-def ask(
-    name: Annotated[str, typer.Argument(help="The question's name; see --list.", metavar="NAME")] = "",
-    *,
-    list_all: Annotated[bool, typer.Option("--list", help="List the questions.")] = False,
-    session: Annotated[str | None, typer.Option(help="Only this session.", metavar="ID")] = None,
-    agent: Annotated[str | None, typer.Option(help="Only this agent.", metavar="ID")] = None,
-    since: Annotated[
-        str, typer.Option("--from", help="A time, or how long ago (-7d).", metavar="MOMENT", show_default=False)
-    ] = "",
-    until: Annotated[
-        str, typer.Option("--to", help="A time, or how long ago.", metavar="MOMENT", show_default=False)
-    ] = "",
-    limit: Annotated[int, typer.Option(help="Maximum number of rows.", min=1)] = 50,
-    table: AuditTable = DEFAULT_TABLE,
-    storage_option: StorageOption = None,
-    as_json: AsJson = False,
-    as_csv: AsCsv = False,
-) -> None:
-    """Answer a predefined question: trips by rule, top targets, time to stop, spend by agent, approvals.
-
-    Example: haltline audit ask trips --from -7d
-
-    Example: haltline audit ask spend --csv > spend.csv
-    """
-    from haltline.streams.audit.query import conditions, open_query, session_in
-    from haltline.streams.audit.questions import QUESTIONS, sql_of
-    from haltline.streams.replay.time_range import parse_moment
-
-    if list_all:
-        named = ({"name": one, "tells": question.what} for one, question in QUESTIONS.items())
-        _show(("name", "tells"), named, as_json=as_json, as_csv=as_csv)
-        return
-    if name not in QUESTIONS:
-        fail(f"audit ask: expected one of {', '.join(QUESTIONS)}, got {name!r}", Exit.USAGE)
-    now_ms = time.time_ns() // 1_000_000
-    times_ms = [parse_moment(text, now_ms) for text in (since, until)]
-    start, end = (None if ms is None else datetime.fromtimestamp(ms / 1000, UTC) for ms in times_ms)
-    asks = open_query(table, options_of(storage_option))
-    session = None if session is None else session_in(asks.rows, session)
-    where = conditions(session_id=session, agent_id=agent, since=start, until=end)
-    found = asks.answer(sql_of(name, where, limit=limit + 1))
     _show(found.names, found.rows, as_json=as_json, as_csv=as_csv, limit=limit)
 
 
@@ -185,5 +140,5 @@ def _plain(value: Any) -> Any:
 
 def register(audit: typer.Typer) -> None:
     """Adds the commands to the group `audit`."""
-    for command in (query, ask, story):
+    for command in (query, story):
         audit.command(rich_help_panel="Query")(command)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Exit, PolicyName, Reason, fail, option_of, print_json, progress, say
+from haltline.cli.common import AsJson, Exit, PolicyName, fail, print_json, progress, say
 from haltline.cli.sources import Where, opened, say_missing, topics_of, with_source
 from haltline.cli.tables import print_table
 
@@ -35,8 +35,8 @@ def replay(
     source: Annotated[
         str,
         typer.Argument(
-            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a bundle "
-            "of `haltline incident`, or a file of events, one JSON object a line.",
+            help="kafka (a range of the running topics), audit (the audit table; or its folder or URI), or a file of "
+            "events, one JSON object a line.",
             metavar="SOURCE",
         ),
     ],
@@ -49,27 +49,15 @@ def replay(
     policy_name: PolicyName = "default",
     session: Sessions = None,
     agent: Agents = None,
-    public_key: Annotated[
-        Path | None, option_of("audit.public_key", help="For a bundle: check its signatures with this key.")
-    ] = None,
     exact: Annotated[
         bool, typer.Option("--exact", help="Every field must be the same, reasons and values too.")
     ] = False,
-    onto: Annotated[
-        str | None,
-        typer.Option(help="Decide nothing: copy the records to this topic, for a consumer.", metavar="TOPIC"),
-    ] = None,
-    of: Annotated[
-        str, typer.Option(help="With --onto: the topic to copy, without its prefix.", metavar="NAME")
-    ] = "actions",
     tool: Annotated[
         list[str] | None, typer.Option(help="Only calls of this tool; may be repeated.", metavar="NAME")
     ] = None,
     detector: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Only this rule's (with --onto: of detections or interventions); may be repeated.", metavar="NAME"
-        ),
+        typer.Option(help="Only this rule's; may be repeated.", metavar="NAME"),
     ] = None,
     only: Annotated[
         str | None,
@@ -79,19 +67,7 @@ def replay(
             metavar="CONDITION",
         ),
     ] = None,
-    speed: Annotated[
-        float | None, typer.Option(help="With --onto: the speed, 1 for the original one.", min=0.001, metavar="N")
-    ] = None,
-    rate: Annotated[
-        float | None, typer.Option(help="With --onto: maximum records per second.", min=0.001, metavar="N")
-    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count what would be replayed.")] = False,
-    resume: Annotated[
-        Path | None,
-        typer.Option(help="With --onto: a file for the position, from which a replay continues.", metavar="FILE"),
-    ] = None,
-    by: By = "",
-    reason: Reason = "",
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
@@ -105,24 +81,10 @@ def replay(
     --agent, --detector, --tool and --where choose whose decisions are compared; all records are read, as a decision
     depends on the records before it. With --session only the records of that session are read.
 
-    With --onto nothing is decided: records go onto another topic with key, partition, time and headers as they were,
-    and headers haltline-replay-id, -source and -offset; noted in the audit with --by and --reason. At least once.
-
     Example: haltline replay kafka --from -2h
-
-    Example: haltline replay kafka --from -1d --onto lab.actions --speed 10 --by ada --reason 'try the new dashboard'
 
     Example: haltline replay audit --from 2026-11-20T10:00:00Z --to 2026-11-20T11:00:00Z --policy new.yaml --json
     """
-    if onto is None and (speed or rate or resume):
-        fail("expected --onto with --speed, --rate and --resume", Exit.USAGE)
-    import zipfile
-
-    if zipfile.is_zipfile(source):
-        if onto is not None or where.since or where.until or session or agent or tool or detector or only or dry_run:
-            fail(f"{source}: a bundle is one session: expected --policy, --public-key and --json at most", Exit.USAGE)
-        _bundle(Path(source), policy, public_key, as_json=as_json)
-        return
     from haltline.cli.policy_option import read_plugins, read_policy
     from haltline.streams.replay.choice import Choice
     from haltline.streams.replay.diff import replay_and_compare
@@ -139,22 +101,6 @@ def replay(
         where=only,
         exact=exact,
     )
-    if onto is not None:
-        from haltline.cli.operator.replaying.replay_onto import Onto, replay_onto
-
-        target = Onto(
-            target=onto,
-            of=of,
-            filters=choice,
-            speed=speed,
-            rate=rate,
-            dry_run=dry_run,
-            resume=resume,
-            by=by,
-            reason=reason,
-        )
-        replay_onto(source, where, at, target, as_json=as_json)
-        return
     try:
         passes = choice.records(topics_of(source, at))
     except ValueError as error:
@@ -193,43 +139,6 @@ def replay(
     if not result.records:
         fail(_nothing(session or ()), Exit.NO)
     if not result.compared.ok:
-        raise typer.Exit(Exit.NO)
-
-
-def _bundle(file: Path, policy: Path | None, public_key: Path | None, *, as_json: bool) -> None:
-    """Verify an incident bundle: its files, its proof, and its decisions."""
-    from importlib.metadata import version
-
-    from haltline.cli.policy_option import read_plugins, read_policy
-    from haltline.schemas.keys import BadKey, load_public_key
-    from haltline.streams.incident.bundle import BadBundle, read_bundle
-    from haltline.streams.incident.check import check
-
-    try:
-        key = load_public_key(public_key) if public_key is not None else None
-        bundle = read_bundle(file)
-        chosen = read_policy(policy) if policy is not None else None
-        checked = check(bundle, key=key, plugins=read_plugins(), policy=chosen)
-    except (BadKey, OSError) as error:
-        fail(error, Exit.USAGE)
-    except BadBundle as error:
-        fail(error, Exit.NO)
-    proved = checked.proved
-    if as_json:
-        proof = {name: getattr(proved, name) for name in ("records", "links", "signed", "unsigned", "problems")}
-        print_json({"source": bundle.name, "proof": proof, **checked.replayed.to_dict()})
-    else:
-        say(f"{bundle.name}: session {bundle.session_id}, {len(bundle.files)} files as the manifest says")
-        signed = f"{proved.signed} signatures hold" if key is not None else "signatures not checked: no --public-key"
-        chains = f"{proved.records} records in {proved.links} links of hash chains"
-        say(f"proof: {chains}; {signed}; {proved.unsigned} unsigned")
-        for line in proved.problems:
-            say(line, style="red")
-        _show(checked.replayed)
-        made, here = bundle.manifest.get("haltline"), version("haltline")
-        if not checked.replayed.compared.ok and policy is None and made != here:
-            say(f"the bundle was made by haltline {made}, this is {here}: a rule may have changed since")
-    if not checked.ok:
         raise typer.Exit(Exit.NO)
 
 
@@ -284,14 +193,8 @@ def _show(result: "Replayed") -> None:
         "on events outside of the range or selection": found.outside,
         "across": found.across,
     }
-    kept = found.incidents
-    if kept.recorded or kept.replayed:
-        again = f"{kept.recorded} recorded with {kept.replayed} of this run: {kept.same} the same"
-        say(f"incidents: {again}" + (f", {kept.left_out} left out" if kept.left_out else ""))
     if any(left.values()):
         say("left out: " + ", ".join(f"{count} {what}" for what, count in left.items() if count), style="dim")
-    for one in kept.different[:_SHOWN]:
-        say(str(one), style="red")
     if found.first is None:
         return
     say(f"first divergence: session {found.first.session_id}: {found.first}", style="red")

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from haltline.schemas.control import CallRequest, Command, CommandKind
+from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from tests.console.browser.conftest import signed_in
@@ -42,11 +42,6 @@ def busy() -> Script:
 def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     folder = tmp_path_factory.mktemp("odd")
     many = [event for n in range(MANY) for event in Script(f"many-{n:03d}", f"a{n}", 500 + n).starts("Wait").events]
-    request = CallRequest(action="t" * 500, agent_id="w" * 200, expires_s=3600, why="y" * 4000)
-    asks = Command(
-        command_id="c0", kind=CommandKind.REQUEST, id=LONG, by="sdk", reason="its own guard asks", time=now_ms(),
-        request_id="apr_1", request=request,
-    )  # fmt: skip
     frozen = Command(
         command_id="c1", kind=CommandKind.FREEZE, scope=ScopeKind.TARGET, id=TURNED, by="ada", reason=HOSTILE * 9,
         time=now_ms(),
@@ -54,7 +49,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         inputs = [*long_names().events, *busy().events, *many, *Script(TURNED, TURNED, 60).starts(TURNED).events]
-        produce(broker.bootstrap, messages_of([asks, *inputs, frozen]))
+        produce(broker.bootstrap, messages_of([*inputs, frozen]))
         with console_with_audit(broker.bootstrap, folder) as (address, _):
             yield address
 

@@ -1,4 +1,4 @@
-"""Charts, what-ifs and verifications in a real browser: drawn, by keyboard, and as a table."""
+"""Charts, policies and verifications in a real browser: drawn, by keyboard, and as a table."""
 
 import re
 
@@ -103,7 +103,7 @@ def test_a_story_names_its_waits_and_draws_what_it_used(page: Page) -> None:
     expect(page.locator(".chart-rows tbody tr").last.locator("td").nth(1)).to_have_text(f"{tokens:,}")
 
 
-def test_a_threshold_is_moved_tried_on_history_and_published(chromium: Browser, scene: Scene) -> None:
+def test_a_policy_is_changed_checked_and_published_and_says_how_to_try_it(chromium: Browser, scene: Scene) -> None:
     with signed_in(chromium, scene.address, allowed="400") as page:
         change_the_policy(page, scene.broker)
 
@@ -112,23 +112,11 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     page.goto(f"/interventions?run_id={LOOP}&type=loop_detected")
     page.locator("tbody tr a").first.click()
     page.get_by_role("link", name="Adjust this rule").click()
-    expect(page.get_by_label("Rule", exact=True)).to_have_value("destructive_repeat")
-    page.get_by_label("Rule", exact=True).select_option("destructive_volume")
-    page.get_by_label("Setting", exact=True).select_option("max_deletes")
+    expect(page.locator("details[data-rule=destructive_repeat]")).to_have_attribute("open", "")
+    page.get_by_label("Find a setting").fill("max_deletes")
     described = "The number of destructive attempts within the window that makes a finding."
     expect(page.get_by_text(described).first).to_be_visible()
-    page.get_by_label("Value", exact=True).first.fill("2")
-    page.get_by_role("button", name="Try it on history").click()
-    sessions = answer(page, "/api/v1/sessions")["total"]
-    expect(page.locator("#tried")).to_contain_text(f"destructive_volume.max_deletes = 2 on {sessions} sessions")
-    changed = page.get_by_role("region", name="What would have been different").locator("tbody tr")
-    asked = changed.filter(has_text="clean-3-0")
-    expect(asked).to_contain_text("now asked")
-    expect(asked.locator("td").last).to_contain_text("ASK")
-    expect(changed.filter(has_text=HEALTHY)).to_have_count(0)
-    page.get_by_role("button", name="Apply to the document").click()
-    applied = "name: default\nrules:\n  destructive_volume:\n    settings:\n      max_deletes: 2\n"
-    expect(page.get_by_label("Document")).to_have_value(applied)
+    expect(page.locator("#trial")).to_contain_text("backtest audit --from -7d --policy new.yaml --against current.yaml")
     page.get_by_label("Document").fill("rules: {destructive_volume: {settings: {max_deletes: many}}}")
     page.get_by_role("button", name="Check").click()
     expect(page.locator("#checked")).to_contain_text("rules.destructive_volume.settings.max_deletes")
@@ -142,14 +130,6 @@ def change_the_policy(page: Page, bootstrap: str) -> None:
     assert (document["published"]["by"], document["published"]["reason"]) == ("admin ada", "three were too few")
     page.reload()
     expect(page.get_by_text("default, version 2, by admin ada")).to_be_visible()
-
-
-def test_the_audit_tables_own_history_is_tried_too(page: Page) -> None:
-    page.goto("/policies")
-    page.get_by_label("Document").fill("rules: {error_repetition: {enabled: false}, repetition: {enabled: false}}")
-    page.get_by_label("History").select_option("audit")
-    page.get_by_role("button", name="Try the document on history").click()
-    expect(page.locator("#tried")).to_contain_text("the document on 3 sessions")
 
 
 def test_the_audit_is_searched_and_verified_and_says_what_somebody_removed(page: Page, scene: Scene) -> None:

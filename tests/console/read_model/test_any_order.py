@@ -10,7 +10,7 @@ from sqlalchemy import Engine, select
 
 from haltline.console.read_model import session_rows, tables
 from haltline.console.read_model.store import open_store
-from haltline.schemas.control import CallRequest, Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
@@ -138,7 +138,6 @@ foreign = st.builds(
     reason=names,
     timestamp=times,
 )
-requests = st.builds(CallRequest, action=names, expires_s=st.just(60.0), why=names)
 
 
 def command(kind: CommandKind, **fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Command]:
@@ -149,7 +148,6 @@ def command(kind: CommandKind, **fields: st.SearchStrategy[Any]) -> st.SearchStr
 commands = st.one_of(
     command(CommandKind.RECORD, record=foreign),
     command(CommandKind.HIDE, record_id=st.sampled_from(["int_1", "int_2", "r1", "1"])),
-    command(CommandKind.REQUEST, request_id=ids, request=requests),
     command(CommandKind.USE, request_id=ids),
 )
 

@@ -26,7 +26,7 @@ from haltline.detectors import PATTERNS
 from haltline.detectors.combining.agreement import PARTS
 from haltline.interventions.control import request_queue
 from haltline.interventions.levels.default_levels import _CAUSES, cause_of_rule
-from haltline.schemas.control import CallRequest, Command, CommandKind, Feedback, Stage
+from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Severity
@@ -337,11 +337,3 @@ def test_a_request_that_expires_before_a_tick_gives_way_to_the_one_that_waits_at
     assert len(counted) == (kind is Kind.PROPOSED)
     assert [record.request_id for record in session.event(Kind.HEARTBEAT, 63.6).incidents] == [None]
     assert session.event(Kind.HEARTBEAT, 64).incidents == []
-
-
-def test_a_guards_own_request_that_expires_before_a_tick_ends_its_incident() -> None:
-    session = CoreSession()
-    call = CallRequest(action="send_mail", why="to all customers", expires_s=10)
-    asked = session.command(CommandKind.REQUEST, 0, request_id="r1", request=call).incidents
-    ended = session.event(Kind.HEARTBEAT, 11).incidents
-    assert [record.resolution for record in (*asked, *ended)] == [None, None, "approval_expired"]

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from haltline.interventions.agent.redaction.pii import is_card_number
 from haltline.schemas import wire
+from haltline.schemas.control import REMOVED_KINDS, CommandKind
 from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome, Usage
 from haltline.schemas.native import EventFields
 from haltline.streams.audit import summary
@@ -33,6 +34,15 @@ def test_key_and_headers_that_are_not_text_are_kept_whole() -> None:
     read = READER.row(record(TOPICS.actions, b"x", key=b"a\xff", headers=headers), NOW_MS)
     assert (read["key"], read["key_bytes"]) == ("a\\xff", b"a\xff")
     assert orjson.loads(read["headers"]) == [["a", "text"], ["a", None, "/w=="], ["n", None]]
+
+
+@pytest.mark.parametrize("kind", sorted(REMOVED_KINDS))
+def test_a_command_of_an_earlier_release_is_kept_in_the_same_columns(kind: CommandKind) -> None:
+    given = {"command_id": "c1", "kind": kind, "id": "s1", "by": "sdk", "reason": "as before", "time": NOW_MS}
+    more = {"request_id": "r1", "request": {"action": "transfer", "expires_s": 60}, "replayed": {"status": "success"}}
+    row = READER.row(record(TOPICS.commands, orjson.dumps(given | more)), NOW_MS)
+    assert (row.get("decode_error"), row["kind"], row["session_id"]) == (None, kind, "s1")
+    assert row["summary"] == f"session_{kind} by sdk: as before"
 
 
 @pytest.mark.parametrize(

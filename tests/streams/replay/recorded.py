@@ -128,9 +128,6 @@ class LiveLog:
     def decisions(self) -> list[Decision]:
         return [Decision.model_validate_json(record.value or b"") for record in self.decided()]
 
-    def incidents(self) -> Iterable[LogRecord]:
-        return self._of(TOPICS.incidents)
-
     def policies(self) -> Iterable[LogRecord]:
         return self._of(TOPICS.policies)
 

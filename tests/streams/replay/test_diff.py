@@ -12,17 +12,15 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
-from haltline.streams.incident.bundle import read_bundle, write_bundle
-from haltline.streams.incident.check import check
-from haltline.streams.incident.collect import collect
+from haltline.streams.engine.core import SessionState
 from haltline.streams.replay import replay_worker
 from haltline.streams.replay.choice import Choice
 from haltline.streams.replay.diff import Replayed, replay_and_compare
 from haltline.streams.replay.policies import one, published
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.replay.replay_worker import Replay
-from haltline.streams.replay.table_range import TableRange
-from tests.builders import at
+from haltline.streams.sessions import state_codec
+from tests.builders import at, some
 from tests.streams.commands import said
 from tests.streams.replay.recorded import PARTITIONS, TOPICS, LiveLog, a_night, deletes, works
 
@@ -41,7 +39,6 @@ def test_the_same_policy_makes_every_decision_again_and_another_diverges() -> No
     assert found.ok
     assert found.recorded == found.replayed == found.same == log.count(TOPICS.interventions) - found.by_clock > 4
     assert (found.outside, found.across) == (0, 0)
-    assert found.incidents.recorded == found.incidents.replayed == found.incidents.same == 3
     kept = next(k for p, k in log.records.items() if p[0] == TOPICS.interventions and k)
     twice = Decision.model_validate_json(kept[-1].value or b"").model_copy(update={"decided_at": at(1)})
     kept.append(kept[-1]._replace(offset=len(kept), value=twice.to_json()))  # delivered twice
@@ -65,30 +62,13 @@ def test_what_operators_and_the_clock_did_and_other_policies_are_part_of_a_repla
     kept.append(LogRecord(TOPICS.actions, 0, len(kept), at(500), b"x", b"{"))
     whole = again(log, exact=True)
     assert (whole.compared.ok, whole.compared.by_clock > 0, whole.compared.recorded > 1) == (True, True, True)
-    assert (whole.compared.incidents.left_out, whole.unreadable) == (1, 1)
+    assert whole.unreadable == 1
     log = LiveLog().events(deletes("before", 0, 6, 12))
     log.publish(QUIET.model_copy(update={"version": 2}))
     log.events(deletes("after", 200, 206, 212))
     assert again(log, exact=True).compared.ok
     found = again(log, Policy()).compared
     assert list(found.first_by_session) == ["after"]
-
-
-def test_incidents_are_compared_too_and_the_first_revision_that_differs_is_named() -> None:
-    log = a_night()
-    kept = next(k for p, k in log.records.items() if p[0] == TOPICS.incidents and k)
-    first, last = (orjson.loads(kept[place].value or b"") for place in (0, -1))
-    kept[-1] = kept[-1]._replace(value=orjson.dumps(last | {"resolution": "session_ended"}))
-    kept[0] = kept[0]._replace(value=orjson.dumps(first | {"summary": "in other words"}))
-    changed = again(log).compared
-    assert not changed.ok
-    assert [str(one).partition(": ")[2] for one in changed.incidents.different] == [
-        f"revision {last['revision']} is changed (resolution)"
-    ]
-    assert [one.fields for one in again(log, exact=True).compared.incidents.different] == [("summary",)]
-    del kept[:]
-    assert {one.what for one in again(log).compared.incidents.different} == {"extra"}
-    assert again(log, rules=["destructive_repeat"]).compared.ok
 
 
 def test_a_range_in_time_or_of_a_session_leaves_out_the_rest_and_one_of_nothing_is_not_a_success(table: Path) -> None:
@@ -142,24 +122,12 @@ def neighbour(session: str, number: int = 0) -> str:
     return next(name for name in names if partition_of(name, PARTITIONS) == partition_of(session, PARTITIONS))
 
 
-@pytest.mark.parametrize("busy", [True, False], ids=["its partition went on", "its partition was quiet"])
-def test_a_bundle_forgets_the_session_where_its_worker_did_without_the_others_records(
-    busy: bool, tmp_path: Path
-) -> None:
-    log = LiveLog().events(works("s", 2))
-    for kind, second in ((CommandKind.KILL, 30), (CommandKind.RESET, 40)):
-        log.command(Command(command_id=kind.value, kind=kind, id="s", by="ada", reason="enough", time=at(second)))
-    if busy:
-        log.events(works(neighbour("s"), 1, begin=1.1 * DAY))
-    log.events(deletes("s", *(1.2 * DAY + second for second in (0, 6, 12))))
-    collected = collect(TableRange(log.audited(tmp_path / "audit"), log.topics), "s")
-    write_bundle(tmp_path / "s.zip", collected.manifest, collected.files)
-    bundle = read_bundle(tmp_path / "s.zip")
-    assert len(bundle.manifest["passed"]) == int(busy)
-    assert (bundle.json("state.json")["events"] <= 6) is busy  # begun anew
-    checked = check(bundle)
-    assert (checked.ok, checked.replayed.compared.first) == (True, None)
-    assert checked.replayed.compared.same >= 2
+def state_of(replay: Replay, session: str) -> SessionState | None:
+    """The present state of a session, live or put away."""
+    key, here = session.encode(), replay._slice(partition_of(session, PARTITIONS))
+    found = replay._processor.let_go(key) or here.values.get(key)
+    here.values[key] = found or b""
+    return state_codec.decode(found) if found else None
 
 
 def test_a_kill_outlives_the_day_and_states_held_as_bytes_decide_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -169,11 +137,9 @@ def test_a_kill_outlives_the_day_and_states_held_as_bytes_decide_the_same(monkey
     replay = Replay(one(Policy()), topics=log.topics, partitions=log.partitions)
     for record in log.inputs():
         replay.record(record)
-    known = [name for name in (neighbour("s", number) for number in range(20)) if replay.state(name) is not None]
+    known = [name for name in (neighbour("s", number) for number in range(20)) if state_of(replay, name) is not None]
     assert known == [neighbour("s", 19)]
-    killed = replay.state("s")
-    assert killed is not None
-    assert killed["standing"]["killed"]["code"] == "session_killed_loop_guard"
+    assert some(some(state_of(replay, "s")).standing.killed).code == "session_killed_loop_guard"
     monkeypatch.setattr(replay_worker, "MAX_LIVE", 0)
     monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
     sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]

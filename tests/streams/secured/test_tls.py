@@ -112,8 +112,10 @@ def test_a_runaway_is_stopped_kept_and_shown_over_tls(cluster: Cluster, tmp_path
             pass
         call = {"session_id": "elsewhere", "action": "look_up", "args": {}}
         assert system.ask(f"{system.intake}/v1/verdict", call)["allowed"] is True
-        stopped = f"{system.console}/api/v1/kill-switch/check?target_type=run&target_id=loops"
-        system.wait_until(lambda: system.ask(stopped)["is_killed"], "the console shows the kill")
+        standing = f"{system.console}/api/v1/control"
+        system.wait_until(
+            lambda: "loops" in {of["id"] for of in system.ask(standing) or ()}, "the console shows the kill"
+        )
         reported.append(str(system.ask(f"{system.console}/api/v1/kill", {"id": "elsewhere", "reason": "so"})))
         assert "'answered': True" in reported[-1]
         assert system.ask(f"{system.console}/api/v1/fleet/lag")

@@ -1,9 +1,9 @@
 import { get, may, post } from "../api.js";
-import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
+import { ask, badge, choose, empty, facts, field, fill, h, link, loading, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { failure } from "../failure.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
-import { ago, count, moment, plural, prose } from "../say.js";
+import { ago, count, moment, plural, prose, span } from "../say.js";
 
 export const title = "Incidents";
 
@@ -134,9 +134,57 @@ async function open(of, refresh) {
       ]),
       h("h3", {}, "What happened"),
       h("ol", { class: "evidence" }, revisions.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && `, approval ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
+      reportOf(of),
       h("div", { class: "row end" }, buttons(of, () => { dialog.close(); return refresh?.(); }, Object.keys(WORDS)), h("button", { type: "button", onclick: () => dialog.close() }, "Close")),
     ),
   );
   document.body.append(dialog);
   dialog.showModal();
+}
+
+// The whole report, requested when it is opened.
+function reportOf(of) {
+  const place = h("div", { class: "stack" });
+  const load = async () => {
+    fill(place, loading());
+    try {
+      fill(place, ...reported(await get(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/report`)));
+    } catch (error) {
+      fill(place, problem(error, load));
+    }
+  };
+  return h("details", { ontoggle: (event) => event.target.open && !place.firstChild && load() }, h("summary", {}, "Report: timeline, impact, root cause and the last actions"), place);
+}
+
+function reported({ summary, root_cause: cause, impact, contributing_factors: factors, recommendations: advice, recovery_options: ways, timeline, last_actions: acts }) {
+  const lines = (some) => (some?.length ?? 0) > 0 && some.map((one) => h("div", {}, one));
+  const actions = table(
+    [
+      { head: "Time", class: "tight", cell: ({ of }) => moment(of.time) },
+      { head: "Action", cell: ({ of }) => mono(of.action ?? "") },
+      { head: "Targets", class: "wide", cell: ({ of }) => (of.targets ?? []).map((one) => h("div", {}, mono(one))) },
+      { head: "Outcome", class: "tight", cell: ({ of }) => of.outcome ?? "" },
+      { head: "Error", class: "wide", cell: ({ of }) => of.error ?? "" },
+    ],
+    { caption: "The last actions before it" },
+  );
+  actions.update(acts.map((of) => ({ key: of.event_id, of })));
+  return [
+    facts([
+      ["Summary", prose(summary)],
+      ["Root cause", mono(cause)],
+      ["Contributing", lines(factors)],
+      ["Impact", `${plural(impact.actions, "action")} in ${span(1000 * (impact.duration_s ?? 0))}`],
+      ["Used", lines(Object.entries(impact.resources).map(([name, amount]) => `${name} ${count(amount)}`))],
+      ["Touched", lines(impact.things)],
+      ["Now", lines(advice.immediate)],
+      ["Next time", lines(advice.preventive)],
+      ["Configuration", lines(advice.configuration)],
+      ["Ways to continue", lines(ways.map((one) => one.description))],
+    ]),
+    h("h4", {}, "Timeline"),
+    h("ol", { class: "evidence" }, timeline.map((one) => h("li", {}, one.time && h("span", { class: "dim" }, moment(one.time)), ` ${one.what}`))),
+    h("h4", {}, plural(acts.length, "last action")),
+    actions,
+  ];
 }

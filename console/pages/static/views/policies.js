@@ -1,56 +1,13 @@
 import { get, may, post } from "../api.js";
-import { ask, badge, choose, empty, facts, field, fill, h, link, loading, mono, panel, path, problem, table, tell, why } from "../dom.js";
-import { key } from "../keys.js";
-import { count, moment, plural, usd } from "../say.js";
+import { ask, choose, fill, h, mono, panel, problem, tell, why } from "../dom.js";
+import { moment } from "../say.js";
 
 export const title = "Policies";
 
-const TIMES = [["86400", "last 24 h"], ["604800", "last 7 days"], ["2592000", "last 30 days"], ["31622400", "last year"]];
-const CHANGES = { appears: ["now stopped", "bad"], vanishes: ["no longer stopped", "good"], moves: ["stopped differently", "mild"] };
-
-// The difference as a text and a kind of badge: if neither policy stops the session, the asks, or else the advice.
-function changed({ change, before, after }) {
-  if (before.first || after.first) return CHANGES[change];
-  if (before.asks > 0 === after.asks > 0) return ["advised differently", "mild"];
-  return after.asks > 0 ? ["now asked", "warn"] : ["no longer asked", "good"];
-}
-
 export async function show(main, _rest, query) {
   const [standing, schema, audit] = await Promise.all([get("/api/v1/policy", { name: query.get("name") }), get("/api/v1/policies/schema"), get("/api/v1/audit")]);
-  const rules = rulesOf(schema);
   const area = h("textarea", { id: "document", class: "code", spellcheck: "false", "aria-describedby": "checked", value: standing.document });
   const checked = h("div", { id: "checked", role: "status" });
-  const result = h("div", { id: "result" });
-  const source = choose([["read_model", "recent records in Kafka"], ...(audit.table ? [["audit", "the audit table"]] : [])], "", { "aria-label": "History" });
-  const since = choose(TIMES, "604800", { "aria-label": "Time" });
-
-  // Change one threshold.
-  const rule = choose(Object.keys(rules).filter((name) => Object.keys(numbers(rules[name])).length).map((name) => [name, name]), query.get("rule") in rules ? query.get("rule") : "destructive_volume", { id: "rule" });
-  const setting = h("select", { id: "setting" });
-  const value = h("input", { id: "value", type: "number", step: "any" });
-  const slider = h("input", { type: "range", "aria-label": "Value", step: "any" });
-  const about = h("p", { class: "hint" });
-  const now = () => {
-    const of = rules[rule.value]?.[setting.value];
-    const reply = new RegExp(`(?:^|\\n) {2}${rule.value}:[\\s\\S]*?\\n? *${setting.value}: *([0-9.]+)`).exec(area.value);
-    return reply ? Number(reply[1]) : of?.default;
-  };
-  const pickRule = () => {
-    fill(setting, Object.keys(numbers(rules[rule.value])).map((name) => h("option", { value: name }, name)));
-    pickSetting();
-    show_(rule.value);
-  };
-  const pickSetting = () => {
-    const of = rules[rule.value][setting.value];
-    const held = now();
-    const low = of.minimum ?? (of.exclusiveMinimum !== undefined ? of.exclusiveMinimum : 0);
-    slider.min = low;
-    slider.max = Math.min(of.maximum ?? Infinity, Math.max(held * 4, low + 10));
-    slider.step = value.step = of.type === "integer" ? "1" : "any";
-    slider.value = value.value = held;
-    fill(about, `${of.description ?? ""} In force: ${held}${of["x-unit"] ? ` ${of["x-unit"]}` : ""}. ${stricter(of)}`);
-  };
-
   const help = h("div", { class: "tree boxed", tabindex: "0", role: "region", "aria-label": "Rules and their settings" });
   const filter = h("input", { type: "search", placeholder: "rule or setting", "aria-label": "Find a setting", oninput: () => draw() });
   const draw = (open) => {
@@ -96,13 +53,6 @@ export async function show(main, _rest, query) {
         "div",
         { class: "stack" },
         panel(
-          "Change a threshold",
-          h("div", { class: "row low" }, field("Rule", rule), field("Setting", setting), field("Value", value)),
-          slider,
-          about,
-          h("div", { class: "row" }, h("button", { type: "button", class: "primary", id: "try", onclick: () => attempt(true) }, "Try it on history"), since, source),
-        ),
-        panel(
           h("label", { for: "document" }, "Document"),
           area,
           checked,
@@ -110,16 +60,14 @@ export async function show(main, _rest, query) {
             "div",
             { class: "row" },
             h("button", { type: "button", onclick: () => check() }, "Check"),
-            h("button", { type: "button", onclick: () => attempt(false) }, "Try the document on history"),
             may("change") && h("button", { type: "button", class: "primary", onclick: () => publish() }, "Publish"),
           ),
           !may("change") && h("p", { class: "hint" }, "Publishing takes the role admin."),
         ),
       ),
-      h("div", { class: "stack" }, panel("What would have been different", result), panel("Syntax", filter, help)),
+      h("div", { class: "stack" }, panel("Syntax", filter, help), panel("Try it on history", ...trial(standing, audit.table ? "audit" : "kafka"))),
     ),
   );
-  fill(result, empty("No change was tried yet.", "Change a threshold or the document, and see which past sessions would have tripped. The policy in force does not change."));
 
   let checks = 0;
   const check = async () => {
@@ -134,25 +82,6 @@ export async function show(main, _rest, query) {
       return false;
     }
   };
-  const attempt = async (moved) => {
-    const asked = { document: area.value, since_s: Number(since.value), source: source.value };
-    if (moved) {
-      if (value.value === "") return fill(result, h("p", { class: "problem", role: "alert" }, "Value: expected a number, got none."));
-      asked.move = { rule: rule.value, setting: setting.value, value: Number(value.value) };
-    }
-    fill(result, loading("Trying it on past sessions"));
-    try {
-      const reply = await post("/api/v1/policy/what-if", asked);
-      fill(result, answer(reply, moved ? `${rule.value}.${setting.value} = ${value.value}` : "the document", moved && take(reply.document)));
-    } catch (error) {
-      fill(result, problem(error));
-    }
-  };
-  const take = (document_) => () => {
-    area.value = document_;
-    check();
-    area.focus();
-  };
   const publish = async () => {
     if (!(await check())) return;
     const reply = await ask({ title: "Publish this policy", text: h("p", {}, "It takes effect in every worker that follows this policy name, without a restart."), action: "Publish", danger: true, fields: [why()] });
@@ -165,19 +94,20 @@ export async function show(main, _rest, query) {
       fill(checked, problem(error));
     }
   };
-  rule.addEventListener("change", pickRule);
-  setting.addEventListener("change", pickSetting);
-  slider.addEventListener("input", () => (value.value = slider.value));
-  value.addEventListener("input", () => (slider.value = value.value));
-  pickRule();
-  key("w", "try it on history", () => attempt(true));
+  show_(query.get("rule") ?? "destructive_volume");
 }
 
-function rulesOf(schema) {
-  return Object.fromEntries(Object.entries(schema.properties.rules.properties).map(([name, of]) => [name, of.properties.settings.properties ?? {}]));
+// The commands that run past sessions under the document and under the policy in force, and print those that differ.
+function trial({ name, by }, source) {
+  const lines = [
+    by === null ? `echo 'name: ${name}' > current.yaml` : `haltline policy show '${name}' > current.yaml`,
+    `haltline backtest ${source} --from -7d --policy new.yaml --against current.yaml`,
+  ];
+  return [
+    h("p", { class: "hint" }, "With the document in a file new.yaml, these print which past sessions would have been stopped otherwise, and precision by labels. The policy in force does not change."),
+    h("div", { id: "trial" }, lines.map((line) => h("p", {}, mono(line)))),
+  ];
 }
-
-const numbers = (settings) => Object.fromEntries(Object.entries(settings).filter(([, one]) => one.type === "integer" || one.type === "number"));
 
 function bounds(one) {
   const low = one.minimum ?? one.exclusiveMinimum;
@@ -186,36 +116,3 @@ function bounds(one) {
 }
 
 const stricter = (one) => (one["x-stricter"] === "lower" ? "Lower is stricter." : one["x-stricter"] === "higher" ? "Higher is stricter." : "");
-
-function answer(reply, what, take) {
-  if (!reply.sessions) return empty("No sessions in this time.", "Choose a longer time, or the audit table.");
-  const { before, after } = reply;
-  const beside = (name, one, other, text = count) => [name, one === other ? text(one) : [h("span", { class: "dim" }, `${text(one)} now, `), h("strong", {}, `${text(other)} after the change`)]];
-  const share = (value) => (value === null || value === undefined ? "not known" : `${Math.round(value * 100)} %`);
-  const list = table(
-    [
-      { head: "Session", class: "id", cell: ({ of }) => link(path("sessions", of.session_id), mono(of.session_id)) },
-      { head: "", class: "tight", cell: ({ of }) => badge(...changed(of)) },
-      { head: "In force", class: "id", cell: ({ of }) => fate(of.before) },
-      { head: "After the change", class: "id", cell: ({ of }) => fate(of.after) },
-      ...(reply.changed.some((of) => of.label) ? [{ head: "Label", class: "tight", cell: ({ of }) => of.label && badge(of.label) }] : []),
-    ],
-    { caption: "Sessions that differ" },
-  );
-  list.update(reply.changed.map((of) => ({ key: of.session_id, of })));
-  return [
-    h("p", { id: "tried" }, h("strong", {}, what), ` on ${plural(reply.sessions, "session")}${reply.of > reply.sessions ? `, the latest of ${count(reply.of)}` : ""}: ${plural(reply.changed.length, "session differs", "sessions differ")}.`),
-    facts([
-      beside("Stopped", before.stopped, after.stopped),
-      beside("Asked a person", before.asks, after.asks),
-      beside("Received advice", before.nudged, after.nudged),
-      before.cost_after_stop_usd + after.cost_after_stop_usd > 0 && beside("Spent after the stop", before.cost_after_stop_usd, after.cost_after_stop_usd, usd),
-      before.quality && beside("Precision by labels", before.quality.precision, after.quality?.precision ?? null, share),
-      before.quality && beside("Recall by labels", before.quality.recall, after.quality?.recall ?? null, share),
-    ].filter(Boolean)),
-    reply.changed.length > 0 && list,
-    take && h("div", { class: "row end" }, h("button", { type: "button", onclick: take }, "Apply to the document")),
-  ];
-}
-
-const fate = (of) => [badge(of.level), of.asks > 0 && badge("ASK"), of.first && [" ", h("span", { class: "dim" }, `${of.first.rule} at event ${of.first.seq + 1}`)]];

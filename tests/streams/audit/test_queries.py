@@ -1,4 +1,4 @@
-"""The audit's commands: questions and how answers are shown, rows for other programs, proofs and care of the table."""
+"""The audit's commands: queries and how answers are shown, rows for other programs, proofs and care of the table."""
 
 import csv
 import io
@@ -14,16 +14,18 @@ from arro3.io import read_parquet
 from haltline.schemas.control import Feedback, Stage
 from haltline.streams.audit.export import cef, post
 from haltline.streams.audit.query import QueryFailed, literal, open_query, session_story
-from haltline.streams.audit.questions import QUESTIONS
 from haltline.streams.audit.reading import KafkaRecord
 from haltline.streams.audit.table import DeltaAuditTable
 from tests.builders import at
+from tests.docs.pages import DOCS, fences_of
 from tests.http_server import served
 from tests.streams.audit import records
 from tests.streams.audit.records import NOW_MS, record
 from tests.streams.audit.tables import AT_7, READER, Audit
 from tests.streams.commands import haltline
 from tests.streams.replay.recorded import TOPICS, a_night, deletes, label_of
+
+REPEAT = "destructive_repeat"
 
 
 @pytest.fixture(scope="module")
@@ -51,47 +53,45 @@ def run(table: Path, *arguments: str) -> tuple[int, str, str]:
     return done.exit_code, done.stdout, done.stderr
 
 
-def ask(table: Path, *arguments: str) -> list[dict[str, Any]]:
-    code, output, _ = run(table, "ask", *arguments, "--json")
-    assert code == 0, output
-    found: list[dict[str, Any]] = orjson.loads(output)
+def answers(table: Path) -> dict[str, list[dict[str, Any]]]:
+    """The answer to each query of the page, by its heading."""
+    parts = (DOCS / "queries.md").read_text(encoding="utf-8").split("\n## ")[1:]
+    queries = {part.partition("\n")[0]: sql for part in parts for language, sql in fences_of(part) if language == "sql"}
+    assert len(queries) == len(parts) == 10
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, sql in queries.items():
+        code, output, errors = run(table, "query", sql, "--json")
+        assert code == 0, f"{name}: {errors}"
+        found[name] = orjson.loads(output)
     return found
 
 
-def test_every_question_can_be_asked_and_counts_what_it_is_about(table: Path) -> None:
-    listed = run(table, "ask", "--list")[1]
-    for name in QUESTIONS:
-        code, output, _ = run(table, "ask", name)
-        assert (code, name in listed) == (0, True), output
-    trips = ask(table, "trips")
-    (killed,) = [one for one in trips if (one["detector"], one["level"]) == ("destructive_repeat", "KILL")]
+def test_the_ten_queries_of_the_page_count_what_they_are_about(table: Path) -> None:
+    found = answers(table)
+    (killed,) = [
+        one for one in found["Which rules decided what"] if (one["detector"], one["level"]) == (REPEAT, "KILL")
+    ]
     assert (killed["decisions"], killed["sessions"]) == (2, 2)
-    assert {one["sessions"] for one in ask(table, "trips", "--session", "night-1")} == {1}
-    assert ask(table, "trips", "--to", "2025-06-15T15:06:40Z") == []
-    targets = ask(table, "targets")[:2]
+    targets = found["What findings were about"][:2]
     assert {one["target"]: one["findings"] for one in targets} == {"asset_id=night-1": 2, "asset_id=night-2": 2}
-    (stops,) = ask(table, "stops")  # each kill once
+    (stops,) = found["How long a kill took to reach the agent"]  # each kill once
     assert (stops["kills"], stops["acknowledged"]) == (2, 1)
     assert stops["min_ms"] == stops["median_ms"] == stops["max_ms"] > 0
-    spend = ask(table, "spend")[0]
+    spend = found["What each agent used and spent"][0]
     assert (spend["agent_id"], spend["cost_usd"], spend["input_tokens"]) == ("of spender", 0.25, 10)
-    assert [(one["by"], one["kind"], one["commands"]) for one in ask(table, "operators")] == [("ada", "label", 4)]
+    operators = found["Who of the operators did what"]
+    assert [(one["by"], one["kind"], one["commands"]) for one in operators] == [("ada", "label", 4)]
+    assert {one["level"]: one["sessions"] for one in found["Stops by day"]}["KILL"] == 2
+    assert found["Who was stopped in the last hour"] == []
 
 
-def test_a_long_story_is_shown_from_its_end_and_a_wrong_question_refused(
-    table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_long_story_is_shown_from_its_end(table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("haltline.cli.operator.audit.query._STORY_SHOWN", 3)
     code, output, _ = run(table, "story", "night-1")
     assert (code, "the last 3 of " in output, "3 rows" in output) == (0, True, True), output
     assert len(orjson.loads(run(table, "story", "night-1", "--json")[1])) > 3
-    for arguments, expected, text in (
-        (["ask", "weather"], 2, "expected one of trips"),
-        (["ask", "trips", "--from", "soon"], 2, "expected a time"),
-        (["story", "nobody"], 1, "expected records of session 'nobody', got none"),
-    ):
-        code, _, errors = run(table, *arguments)
-        assert (code, text in errors) == (expected, True), errors
+    code, _, errors = run(table, "story", "nobody")
+    assert (code, "expected records of session 'nobody', got none" in errors) == (1, True), errors
 
 
 def test_people_get_a_table_that_ends_also_of_no_rows_and_of_every_type(table: Path) -> None:
@@ -100,8 +100,7 @@ def test_people_get_a_table_that_ends_also_of_no_rows_and_of_every_type(table: P
     assert "these are the first 200 rows" in result
     code, output, result = run(table, "query", "SELECT DISTINCT topic FROM audit WHERE kind = 'decision'")
     assert (code, "1 row\n" in output, result) == (0, True, "")
-    assert "these are the first 1 rows" in run(table, "ask", "trips", "--limit", "1")[2]
-    assert run(table, "ask", "trips")[2] == ""
+    assert "these are the first 1 rows" in run(table, "query", "SELECT kind FROM audit", "--limit", "1")[2]
     long = "SELECT repeat('x', 500) AS long"  # a cell is cut for people only
     shown = run(table, "query", long)[1]
     assert (100 < shown.count("x") < 200, "\N{HORIZONTAL ELLIPSIS}" in shown) == (True, True)
