@@ -4,10 +4,12 @@ Imported with every hook of Claude Code: the standard library only, and tomllib 
 """
 
 import os
+import sys
 from collections.abc import Mapping, MutableMapping
+from functools import cache
 from typing import Any, Final, NamedTuple, NoReturn
 
-from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS, Setting
+from haltline.cli.settings_table import BESIDE_AGENT, REMOVED, SECTIONS, SETTINGS, Setting
 
 VARIABLE: Final = "HALTLINE_CONFIG"
 """The path of the file; empty: none is read."""
@@ -58,7 +60,7 @@ def load(environ: Mapping[str, str], *, beside_agent: bool = False, run_file: bo
     """
     found: dict[str, Found] = {}
     for file in files_in_use(environ, beside_agent=beside_agent, run_file=run_file):
-        for variable, one in read(file).items():
+        for variable, one in read(file, warn=not beside_agent).items():
             found.setdefault(variable, one)
     if beside_agent:
         kept = {setting.variable for setting in SETTINGS if setting.section in BESIDE_AGENT}
@@ -102,8 +104,8 @@ def user_file(environ: Mapping[str, str]) -> str:
     return os.path.join(folder, "haltline", FILE)
 
 
-def read(file: str) -> dict[str, Found]:
-    """The values of one file, by variable. Raises BadSettings."""
+def read(file: str, *, warn: bool = True) -> dict[str, Found]:
+    """The values of one file, by variable; `warn` of those that this release no longer has. Raises BadSettings."""
     import tomllib  # takes 10 ms, only if a file exists
 
     try:
@@ -117,7 +119,11 @@ def read(file: str) -> dict[str, Found]:
     lines = _lines(text)
     known = {(setting.section, setting.key): setting for setting in SETTINGS}
     found: dict[str, Found] = {}
+    gone: list[str] = []
     for section, keys in document.items():
+        if section in REMOVED:
+            gone.append(section)
+            continue
         line = lines.get((section, ""), lines.get(("", section), 0))
         place = f"{file}:{line}" if line else file
         if section not in SECTIONS or not isinstance(keys, dict):
@@ -127,6 +133,9 @@ def read(file: str) -> dict[str, Found]:
             line = lines.get((section, key), 0)
             place = f"{file}:{line}" if line else file
             setting = known.get((section, key))
+            if f"{section}.{key}" in REMOVED:
+                gone.append(f"{section}.{key}")
+                continue
             if setting is None:
                 names = [one.key for one in SETTINGS if one.section == section]
                 _fail(place, f"[{section}]: expected one of {', '.join(names)}; got {key}{_near(key, section)}")
@@ -135,6 +144,8 @@ def read(file: str) -> dict[str, Found]:
             except ValueError as error:
                 _fail(place, f"{setting.name}: {error}")
             found[setting.variable] = Found(text, file, line)
+    if gone and warn:
+        _warn(f"{file}: gone and without effect: {'; '.join(f'{name} (instead: {REMOVED[name]})' for name in gone)}")
     return found
 
 
@@ -270,6 +281,12 @@ def _near(name: str, section: str | None) -> str:
         names |= {setting.key: f"{setting.key} in [{setting.section}]" for setting in reversed(keys)}
     close = difflib.get_close_matches(name, names, n=1)
     return f"; did you mean {names[close[0]]}?" if close else ""
+
+
+@cache
+def _warn(text: str) -> None:
+    """Print a warning, once in this process."""
+    print(f"haltline: {text}", file=sys.stderr)
 
 
 def _fail(where: str, why: str) -> NoReturn:

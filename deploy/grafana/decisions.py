@@ -3,7 +3,6 @@
 from typing import Final
 
 from panels import (
-    RATE,
     J,
     by_name,
     rate,
@@ -15,11 +14,6 @@ from panels import (
 )
 
 _RULE: Final = to("Interventions by this rule", "/interventions?policy_id=${__field.labels.detector:percentencode}")
-
-
-def _unanswered(outcome: str) -> str:
-    """Return the rate per second of requests with these outcomes; 0 if there are only others."""
-    return f"sum(rate(haltline_opinions_total{{{J},{outcome}}}{RATE})) or 0 * {rate('opinions_total')}"
 
 
 DASHBOARDS: Final = {
@@ -142,50 +136,6 @@ DASHBOARDS: Final = {
                 {"{{detector}}": f"sum by (detector) (haltline_detector_errors_total{{{J}}})"},
                 what="Events on which a detector raised an exception: it may miss findings.",
                 limit=("red", 1),
-            ),
-        ],
-    ),
-    "opinions": (
-        "haltline: second opinions",
-        [
-            series(
-                "Agreement with the rules",
-                {
-                    "{{detector}}": (
-                        f'(sum by (detector) (haltline_opinions_total{{{J},outcome="runaway"}})'
-                        f' or 0 * sum by (detector) (haltline_opinions_total{{{J},outcome="sound"}}))'
-                        f' / sum by (detector) (haltline_opinions_total{{{J},outcome=~"runaway|sound"}})'
-                    )
-                },
-                "percentunit",
-                "Share of the verdicts since the process started that agree with the rule: the session is a runaway.",
-            )
-            .max(1)
-            .data_links(_RULE),
-            series("Requests by outcome", {"{{outcome}}": rate("opinions_total", "outcome")}, "ops"),
-            series(
-                "Without an answer",
-                {
-                    "timeouts": _unanswered('outcome="timeout"'),
-                    "over the cost limit": _unanswered('outcome="over_limit"'),
-                    "others": _unanswered('outcome!~"runaway|sound|timeout|over_limit"'),
-                },
-                "ops",
-                "The policy's opinion.without_answer sets the consequence.",
-            ),
-            series("From request to answer", within("opinion_seconds"), "s", "At most the policy's opinion.timeout_s."),
-            series(
-                "Cost in an hour",
-                {"cost": f"sum(increase(haltline_opinion_cost_usd_total{{{J}}}[1h]))"},
-                "currencyUSD",
-                "By the policy's prices; opinion.max_usd_per_hour is its limit.",
-            ),
-            series("Tokens", {"{{kind}}": rate("opinion_tokens_total", "kind")}, "ops"),
-            series(
-                "Opinions processed by workers",
-                {"{{what}}": f'sum by (what) (rate(haltline_followups_total{{{J},what=~"opinion_.*"}}{RATE}))'},
-                "ops",
-                "opinion_late: the answer arrived after its request expired, and had no effect.",
             ),
         ],
     ),

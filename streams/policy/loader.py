@@ -24,6 +24,10 @@ from haltline.streams.policy import presets
 if TYPE_CHECKING:
     import yaml
 
+_NO_OPINIONS = (
+    "opinion: second opinions are gone and the section has no effect: label sessions (`haltline label`), or set "
+    "`mode: warn` for the rules"
+)
 _MAX_READ_BYTES = 4 * 1024 * 1024
 """The size limit of a file: the longest text in UTF-8. Longer files are refused without reading the rest."""
 
@@ -115,17 +119,17 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
 
 
 def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
-    """Return the policy's settings without effect, one line each: removed rules, overrides that need an exemption."""
-    return [*gone_rules(policy), *without_effect(policy, catalogue(policy, plugins))]
+    """Return the policy's settings without effect, one line each: removed parts, overrides that need an exemption."""
+    return [*_gone(policy), *without_effect(policy, catalogue(policy, plugins))]
 
 
-def gone_rules(policy: Policy) -> list[str]:
-    """Return the policy's rules that this release no longer has, one line for each position."""
-    lines = gone("rules", policy.rules)
+def _gone(policy: Policy) -> list[str]:
+    """Return the parts of the policy that this release no longer has, one line for each position."""
+    lines = [] if policy.opinion is None else [_NO_OPINIONS]
+    lines += gone("rules", policy.rules)
     for number, override in enumerate(policy.overrides):
         lines += gone(f"overrides.{number}.rules", override.rules)
-    lines += gone("operations.probation.rules", policy.operated.probation.rules)
-    return lines if policy.opinion is None else lines + gone("opinion.rules", policy.opinion.rules)
+    return lines + gone("operations.probation.rules", policy.operated.probation.rules)
 
 
 def _checked(document: _Document, plugins: Plugins, *, alone: bool = False) -> Core:

@@ -169,15 +169,6 @@ METRICS: Final = (
         "channel",
     ),
     _counter("incident_changes_unrouted_total", "Changes of incidents without a matching route."),
-    _counter(
-        "opinions_total",
-        "Requests for a second opinion by outcome: runaway (agrees), sound (disagrees), timeout, error, invalid ...",
-        "detector",
-        "outcome",
-    ),
-    _histogram("opinion_seconds", "From reading a request to its answer.", _UP_TO_MINUTES),
-    _counter("opinion_tokens_total", "Tokens of the model that answers: input, output.", "kind"),
-    _counter("opinion_cost_usd_total", "Cost of its answers by the policy's prices."),
     _gauge("build_info", "1; the labels have component and versions.", "component", "version", "python"),
 )
 
@@ -192,7 +183,7 @@ class Metrics:
     """
 
     def __init__(self, component: str = "") -> None:
-        """`component` is the process: worker, shadow, audit, console, canary, verifier, intake, notify, opinion."""
+        """`component` is the process: worker, shadow, audit, console, canary, verifier, intake, notify."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._lock = threading.Lock()

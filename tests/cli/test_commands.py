@@ -63,7 +63,7 @@ for line in sys.stdin:
 """
 
 NO_JSON = {
-    **dict.fromkeys(("up", "worker", "audit", "console", "notify", "opinion", "kafka"), "a service"),
+    **dict.fromkeys(("up", "worker", "audit", "console", "notify", "kafka"), "a service"),
     "schemas": "prints JSON always",
     **dict.fromkeys(("hook", "watch", "mcp-proxy", "intake"), "run beside agents"),
     "import": "prints JSON lines always",

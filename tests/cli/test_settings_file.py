@@ -22,7 +22,6 @@ NOT_IN_THE_FILE = {
     "HALTLINE_ROOT_SESSION_ID": "of one run",
     "HALTLINE_MISSION_ID": "of one run",
     "HALTLINE_DIGEST_KEY": "a secret",
-    "HALTLINE_OPINION_API_KEY": "a secret",
 }
 OUTSIDE = "got bootstrap outside of one; did you mean bootstrap in [kafka]?"
 OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
@@ -96,6 +95,19 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str
     assert str(refused.value).startswith(str(file))
     assert problem in str(refused.value)
     assert "hunter2" not in str(refused.value)
+
+
+def test_a_file_of_an_earlier_release_is_read_with_one_warning_that_says_what_to_use(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    opinion = '[opinion]\nurl = "http://127.0.0.1:11434/v1"\nmodel = "qwen3"\napi_key_file = "key"\n'
+    file = broker(Path("haltline.toml").absolute(), "old", opinion)
+    environ: dict[str, str] = {}
+    apply("status", environ)
+    assert environ == {"HALTLINE_BOOTSTRAP": "old:9092"} == loaded()
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert warning.startswith(f"haltline: {file}: gone and without effect: opinion (instead: label sessions (")
+    assert not home.exists()
 
 
 @cases(
