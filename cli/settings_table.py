@@ -116,7 +116,7 @@ SETTINGS: Final = (
     ),
     _setting("console.rules", "file", "Rules, approvals and budgets of Agent Sentinel's SDK."),
     _setting("console.link_key", "file", "The notifier's `link_key_file`: checks links of notifications to approvals."),
-    _setting("notify.config", "file", "The document of channels and routes, YAML or TOML."),
+    _setting("notify.config", "file", "The document of channels, YAML or TOML."),
     _setting("intake.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
     _setting("intake.port", "port", "Port to listen on; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
     _setting(

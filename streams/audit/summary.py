@@ -100,7 +100,7 @@ def of_policy(policy: Policy) -> str:
 
 
 def of_notification(notification: NotificationRecord) -> str:
-    """`sent to pagerduty: incident inc_5d0c opened`."""
+    """`sent to alerts: incident inc_5d0c opened`."""
     why = f": {notification.detail}" if notification.detail else ""
     about = f"incident {notification.incident_id} {notification.change}"
     return f"{notification.outcome} to {notification.channel}: {about}{why}"

@@ -155,20 +155,15 @@ METRICS: Final = (
     _gauge("intake_sessions", "Open sessions of the intake."),
     _counter(
         "notifications_total",
-        "Changes of incidents by outcome: sent, failed, too_old; and retries: retried.",
+        "Notifications of incidents by outcome: sent, failed, too_old; and retries: retried.",
         "channel",
         "outcome",
     ),
-    _histogram("notification_seconds", "From when a message was due to its acceptance.", _UP_TO_MINUTES, "channel"),
-    _gauge(
-        "notification_oldest_unsent_seconds", "Age of the oldest message that is due and not sent; 0: none.", "channel"
+    _histogram(
+        "notification_seconds", "From an incident's record to the acceptance of its message.", _UP_TO_MINUTES, "channel"
     ),
-    _gauge(
-        "notifications_waiting",
-        "Changes that wait to be sent, including those for a digest or after quiet hours.",
-        "channel",
-    ),
-    _counter("incident_changes_unrouted_total", "Changes of incidents without a matching route."),
+    _gauge("notification_oldest_unsent_seconds", "Age of the oldest message that is not sent; 0: none.", "channel"),
+    _gauge("notifications_waiting", "Messages that wait to be sent.", "channel"),
     _gauge("build_info", "1; the labels have component and versions.", "component", "version", "python"),
 )
 

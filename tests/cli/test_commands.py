@@ -45,7 +45,7 @@ from tests.deploy.commands import parsed
 HEAVY = {
     "aiohttp", "aiokafka", "apprise", "arro3", "asyncio", "authlib", "confluent_kafka", "cryptography", "deltalake",
     "fastapi", "faust", "httpx2", "lightgbm", "msgspec", "numpy", "orjson", "prometheus_client",
-    "slack_sdk", "sqlalchemy", "uvicorn", "yaml", "zstandard",
+    "sqlalchemy", "uvicorn", "yaml", "zstandard",
 }  # fmt: skip
 HEAVY_FOLDERS = ("haltline.streams", "haltline.detectors", "haltline.interventions", "haltline.console")
 MODULES_AT_MOST = 550

@@ -103,7 +103,7 @@ def test_each_part_of_a_policy_is_one_and_so_is_the_document_of_notifications(tm
     file = tmp_path / "notify.yaml"
     file.write_text(document, encoding="utf-8")
     config = load_config(file)
-    assert [route.name for route in config.routes] == ["stops", "production", "rest"]
+    assert ([*config.channels], config.gone) == (["ops-hook", "alerts", "phone"], "")
 
 
 def test_the_detector_of_the_contributors_page_finds() -> None:
