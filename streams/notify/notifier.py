@@ -286,7 +286,7 @@ class Notifier:
             owned.committed = position
 
     def _look(self, consumer: Consumer) -> None:
-        """Update the metrics, and pause or resume reading by the number of changes in memory."""
+        """Update the metrics, and pause or resume reading by the number of messages in memory."""
         waiting = self.waiting
         for place in consumer.position(consumer.assignment()):
             _, end = consumer.get_watermark_offsets(place, cached=True)
