@@ -52,7 +52,6 @@ COMMANDS: Final = {
         "audit": "services.run",
         "console": "services.console",
         "notify": "services.notify",
-        "opinion": "services.opinion",
         "kafka": "services.run",
     },
     "Run beside agents": {

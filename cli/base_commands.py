@@ -18,7 +18,6 @@ _EXTRAS = {
     "learn": "processor,learn",
     "mcp-proxy": "mcp",
     "notify": "notify",
-    "opinion": "opinion",
 }
 """The extra of a command that has one of its own."""
 

@@ -28,12 +28,14 @@ SECTIONS: Final = {
     "audit": "The table of every record, and the keys that sign and prove it.",
     "console": "Pages and HTTP API.",
     "notify": "Who is notified of incidents.",
-    "opinion": "The model that gives second opinions.",
     "intake": "HTTP for agents in other languages.",
     "doctor": "Where `haltline doctor` looks for processes.",
     "agent": "Guards of `haltline hook`, `watch`, `mcp-proxy` and `intake`.",
 }
-REMOVED: Final = {"console.rules": "`agent.rules` for rules and budgets, and a policy for approvals"}
+REMOVED: Final = {
+    "console.rules": "`agent.rules` for rules and budgets, and a policy for approvals",
+    "opinion": "label sessions (`haltline label`), or set `mode: warn` for rules in the policy",
+}
 """Sections, or keys as section.key, of earlier releases: they have no effect. What to use instead."""
 BESIDE_AGENT: Final = ("kafka", "agent")
 """The only sections that a command in an agent's working directory reads."""
@@ -116,10 +118,7 @@ SETTINGS: Final = (
         "sqlite:///haltline-console.db; `haltline up`: in its data folder",
     ),
     _setting("console.link_key", "file", "The notifier's `link_key_file`: checks links of notifications to approvals."),
-    _setting("notify.config", "file", "The document of channels and routes, YAML or TOML."),
-    _setting("opinion.url", "text", "Address of an OpenAI-compatible API."),
-    _setting("opinion.model", "text", "The model's name at that address."),
-    _setting("opinion.api_key_file", "file", "File with the API's key."),
+    _setting("notify.config", "file", "The document of channels, YAML or TOML."),
     _setting("intake.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
     _setting("intake.port", "port", "Port to listen on; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
     _setting(

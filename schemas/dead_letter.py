@@ -35,7 +35,7 @@ class BadRecord(StrEnum):
     UNDELIVERED = "undelivered"
     """A change of an incident that could not be sent to a channel."""
     UNREQUESTED = "unrequested"
-    """A second opinion that the session did not request."""
+    """Of earlier releases: a second opinion of a model that the session did not request."""
 
 
 class DeadLetter(Record):

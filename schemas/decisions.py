@@ -6,7 +6,6 @@ from typing import Annotated
 from pydantic import Field
 
 from haltline.schemas.findings import Evidence, Severity
-from haltline.schemas.opinions import OpinionRequest
 from haltline.schemas.ordered import OrderedName
 from haltline.schemas.payloads import (
     Choice,
@@ -211,5 +210,3 @@ class Decision(Record):
     """With PAUSE: the request to answer; in later decisions on it: its current state."""
     incident_id: Id | None = None
     """The open incident of its cause, in its session or scope."""
-    opinion: OpinionRequest | None = None
-    """A second opinion on its finding is requested."""

@@ -29,9 +29,7 @@ class NotificationRecord(Record):
 
     v: int = 1
     notification_id: Id
-    """A hash of incident, revision and channel: the same after a restart, so that receivers detect duplicates."""
-    message_id: Id
-    """The id of the message that contained it: its own, or that of a digest."""
+    """A hash of incident, kind and channel: the same after a restart, so that receivers detect duplicates."""
     incident_id: Id
     revision: Annotated[int, Field(ge=1)]
     change: IncidentChange
@@ -40,7 +38,7 @@ class NotificationRecord(Record):
     session_id: Id | None = None
     agent_id: Id = "unknown"
     channel: Name
-    route: Name
+    """The channel's name; with `:2` and so on for a further URL of apprise."""
     outcome: NotificationOutcome
     attempts: Annotated[int, Field(ge=0)] = 1
     detail: Text = ""
@@ -48,6 +46,6 @@ class NotificationRecord(Record):
     at: EpochMs
     """Wall clock of the notifier at the final result."""
     due: EpochMs
-    """When it is due: at once, or at the end of a digest's window or of quiet hours."""
+    """When it is due: at the time of the incident's record."""
     incident: IncidentRecord | None = None
     """The incident's state, if the channel repeats open incidents."""

@@ -13,8 +13,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import Interventions
-from haltline.schemas.opinions import OpinionRules
-from haltline.schemas.record import EpochMs, Id, Name, Part, Record
+from haltline.schemas.record import EpochMs, Id, JsonObject, Name, Part, Record
 
 MAX_ENTRIES = 1000
 """The most tools, arguments or overrides that a document may name."""
@@ -212,8 +211,8 @@ class Policy(Record):
     """A session that was idle for this long starts again; a kill outlives it."""
     operations: Operations | None = None
     """Approvals, kills and resets; left out: the defaults of each."""
-    opinion: OpinionRules | None = None
-    """Second opinions of a model on findings in doubt; left out: none are requested."""
+    opinion: Annotated[JsonObject | None, Field(json_schema_extra={"deprecated": True})] = None
+    """Of earlier releases: second opinions of a model. It has no effect."""
 
     published: Published | None = None
     """Added on publication; it has no effect on decisions."""

@@ -78,7 +78,6 @@ class Topics:
     notifications = _Topic("notifications of incidents, delivered or failed")
     commands = _Topic("commands of operators")
     signals = _Topic("events that matter across sessions", _ONE_WEEK_HOURS)
-    opinions = _Topic("a model's second opinions on findings in doubt")
     control = _Topic("sessions that are killed, frozen or on probation", None)
     policies = _Topic("policy documents", None)
     dead_letter = _Topic("records that could not be read", max_message_bytes=_DEAD_LETTER_BYTES)
@@ -86,7 +85,7 @@ class Topics:
     @property
     def session_sources(self) -> tuple[str, ...]:
         """The topics from which a worker builds session states."""
-        return (self.actions, self.commands, self.feedback, self.signals, self.opinions)
+        return (self.actions, self.commands, self.feedback, self.signals)
 
     @property
     def all(self) -> tuple[str, ...]:
@@ -150,3 +149,5 @@ class Topics:
 
 LAYOUT = tuple(topic.layout for topic in vars(Topics).values() if isinstance(topic, _Topic))
 """Every topic, in the order of the attributes of `Topics`."""
+REMOVED: Final = ("opinions",)
+"""The topics of earlier releases, without the prefix: audit tables have records of them."""

@@ -14,7 +14,6 @@ from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
-from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.problems import problem_of
 from haltline.schemas.record import JsonObject, Record
@@ -40,7 +39,6 @@ MODELS: dict[str, type[Record]] = {
     "notifications": NotificationRecord,
     "commands": Command,
     "signals": Signal,
-    "opinions": Opinion,
     "control": ControlRecord,
     "policies": Policy,
     "dead-letter": DeadLetter,

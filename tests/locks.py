@@ -19,7 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LOCKS: Final = ROOT / "locks"
 DEVELOPMENT: Final = LOCKS / "development.txt"
 TOOLS: Final = LOCKS / "tools.txt"
-EXTRAS: Final = ("processor", "console", "notify", "opinion", "intake")
+EXTRAS: Final = ("processor", "console", "notify", "intake")
 GROUPS: Final = ("dev", "docs")
 """Dependency groups that `.venv` has, besides all extras."""
 NEWEST: Final = Path(sys.prefix).name == ".venv-newest"

@@ -16,8 +16,6 @@ from haltline.streams.local.system import wait_until_ready
 _DOCUMENT: Final = """
 channels:
   on-call: {kind: webhook, url_file: url, secret_file: secret}
-routes:
-  - {name: stops, match: {level: PAUSE}, channels: [on-call]}
 """
 
 
@@ -33,7 +31,7 @@ class _Receiver(BaseHTTPRequestHandler):
 
 @contextmanager
 def notifier(children: Children, bootstrap: str, prefix: str, folder: Path, *, embedded: bool) -> Iterator[None]:
-    """Run `haltline notify` for incidents at PAUSE or above, until the block ends."""
+    """Run `haltline notify` until the block ends."""
     with ThreadingHTTPServer(("127.0.0.1", 0), _Receiver) as server:
         Thread(target=server.serve_forever, daemon=True).start()
         folder.mkdir()

@@ -11,9 +11,10 @@ from benchmarks.fleet.acting import Acted
 from benchmarks.fleet.plan import Kind
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import LogReader, NoSuchTopic
+from haltline.streams.notify import kinds
 
 STOPS_WITHIN_S: Final = 20.0
 """The maximum seconds from the first wrong act to the first refusal."""
@@ -30,8 +31,8 @@ class Led:
     stops: int = 0
     """The number of decisions at PAUSE or above that were enforced."""
     incidents: set[str] = field(default_factory=set)
-    notifiable: set[str] = field(default_factory=set)
-    """The expected notifications: incidents that reach PAUSE, and their resolution."""
+    notifiable: set[tuple[str, kinds.Kind]] = field(default_factory=set)
+    """The expected notifications: incidents that ask a person or are a kill, and the end of these."""
     approvals: set[str] = field(default_factory=set)
     notifications: set[str] = field(default_factory=set)
 
@@ -60,9 +61,11 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
         keys[incident.incident_id] = incident.key
         led = found[incident.key]
         led.incidents.add(incident.incident_id)
-        if incident.level >= Level.PAUSE:
-            is_over = incident.state is IncidentState.RESOLVED
-            led.notifiable.add(f"{incident.incident_id} {'resolved' if is_over else 'opened'}")
+        kind = kinds.kind_of(incident)
+        if kind is kinds.Kind.RESOLVED and all(one != incident.incident_id for one, _ in led.notifiable):
+            continue
+        if kind is not None:
+            led.notifiable.add((incident.incident_id, kind))
     for value in _values(bootstrap, f"{topics.prefix}notifications"):
         if value.get("outcome") == "sent" and value["incident_id"] in keys:
             found[keys[value["incident_id"]]].notifications.add(str(value["notification_id"]))

@@ -16,7 +16,7 @@ Document = Annotated[Path, typer.Argument(help="The policy document, YAML or JSO
 def check(file: Document, as_json: AsJson = False) -> None:
     """Check a document as a worker would. Exit 2 when it cannot be used, 1 when a part of it has no effect.
 
-    Without effect are rules that this release no longer has, and overrides that loosen without an exemption.
+    Without effect are parts that this release no longer has, and overrides that loosen without an exemption.
 
     Example: haltline policy check policy.yaml
     """

@@ -144,9 +144,6 @@ def acls(
     audit: Annotated[str, typer.Option(help="Principal of the audit sink.", metavar="PRINCIPAL")] = "User:audit",
     operator: Annotated[str, typer.Option(help="Principal of the operators.", metavar="PRINCIPAL")] = "User:operator",
     notifier: Annotated[str, typer.Option(help="Principal of the notifier.", metavar="PRINCIPAL")] = "User:notifier",
-    opinion: Annotated[
-        str, typer.Option(help="Principal of the process for second opinions.", metavar="PRINCIPAL")
-    ] = "User:opinion",
     shadow: Annotated[
         str, typer.Option(help="Principal of the workers that run rules in shadow.", metavar="PRINCIPAL")
     ] = "User:shadow",
@@ -170,7 +167,7 @@ def acls(
     from haltline.streams.kafka.log_reader import open_consumer
 
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
-    principals |= {Role.NOTIFIER: notifier, Role.OPINION: opinion, Role.SHADOW: shadow}
+    principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
     used, group = (at.topics, at.workers) if carry_out else (Topics(at.prefix), at.group)
     expected = grants(principals, used, changelogs=changelogs_of(used, group), group=group, audit_group=audit_group)
     if carry_out:

@@ -23,11 +23,14 @@ from haltline.cli.common import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from haltline.streams.notify.channels import Receiver
     from haltline.streams.notify.config import Config
 
 notify = typer.Typer()
 
-Document = Annotated[Path, typer.Argument(help="The document of channels and routes, YAML or TOML.", metavar="FILE")]
+Document = Annotated[Path, typer.Argument(help="The document of channels, YAML or TOML.", metavar="FILE")]
 
 
 @notify.callback(invoke_without_command=True)
@@ -50,17 +53,17 @@ def serve(
     metrics_host: MetricsHost = "127.0.0.1",
     metrics_port: MetricsPort = 9471,
 ) -> None:
-    """Notify people of incidents, by webhook, chat, mail, PagerDuty or Alertmanager, until SIGTERM or Ctrl-C.
+    """Notify people of incidents, by webhook, Alertmanager or apprise, until SIGTERM or Ctrl-C.
 
-    Each change of an incident is sent once to each channel that a route leads to. Exit 0 after a clean stop.
-    docs/notifications.md describes the document.
+    Each channel is notified when an incident first asks a person, of a kill, and when that is over. Exit 0 after a
+    clean stop. docs/notifications.md describes the document.
 
     Example: haltline notify --config notify.yaml --bootstrap kafka-1:9092
     """
     if ctx.invoked_subcommand is not None:
         return
     if config is None:
-        fail("--config: expected a document of channels and routes, got none", Exit.USAGE)
+        fail("--config: expected a document of channels, got none", Exit.USAGE)
     document = _read(config)
     from haltline.cli.services.run import log_to_stderr
     from haltline.streams.notify.config import NotifierSettings
@@ -77,6 +80,8 @@ def serve(
         fetch_wait_ms=fetch_wait_ms,
     )
     log_to_stderr()
+    if document.gone:
+        say_error(f"haltline: {document.gone}")
     with UsageErrors(OSError, ValueError):
         metrics = Metrics("notify")
         notifier = Notifier(settings, document, metrics)
@@ -86,63 +91,51 @@ def serve(
 
 @notify.command()
 def check(file: Document, *, as_json: AsJson = False) -> None:
-    """Check a document and the files of secrets that it names, without sending anything. Exit 2 when it is wrong.
+    """Check a document and the files of secrets that it names, without sending anything.
+
+    Exit 2 when it is wrong, 1 when a part of it has no effect.
 
     Example: haltline notify check notify.yaml
     """
     config = _read(file)
-    from haltline.streams.notify.channels import sender_of
-    from haltline.streams.notify.links import links_of
-
-    try:
-        links_of(config)
-        for name, channel in config.channels.items():
-            sender_of(name, channel).close()
-    except ValueError as error:
-        fail(f"{file}: {error}", Exit.USAGE)
-    unused = sorted(set(config.channels) - {name for route in config.routes for name in route.channels})
+    receivers = _receivers(file, config)
+    for receiver in receivers.values():
+        receiver.sender.close()
     if as_json:
-        print_json({"channels": list(config.channels), "routes": [one.name for one in config.routes], "unused": unused})
+        print_json({"channels": list(receivers), "gone": config.gone or None})
     else:
-        say(f"{file}: {len(config.channels)} channels and {len(config.routes)} routes can be used")
-    for name in unused:
-        say_error(f"{file}: channels.{name}: no route uses it")
+        say(f"{file}: {len(receivers)} channels can be used")
+    if config.gone:
+        say_error(config.gone)
+        raise typer.Exit(Exit.NO)
 
 
 @notify.command("test")
 def send_test(
     file: Annotated[Path, option_of("notify.config", "--config")],
     *,
-    route: Annotated[str, typer.Option(help="The route whose channels receive it.", metavar="NAME")],
-    channel: Annotated[str | None, typer.Option(help="Only to this channel of the route.", metavar="NAME")] = None,
+    channel: Annotated[str | None, typer.Option(help="Only to this channel.", metavar="NAME")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Send one test message now. Exit 1 when a receiver does not accept it.
+    """Send one test message and its end now. Exit 1 when a receiver does not accept it.
 
-    Example: haltline notify test --config notify.yaml --route night
+    Example: haltline notify test --config notify.yaml
     """
     config = _read(file)
-    from haltline.streams.notify.channels import sender_of
     from haltline.streams.notify.channels.base import Failed
     from haltline.streams.notify.links import links_of
     from haltline.streams.notify.sample import samples
 
-    chosen = next((one for one in config.routes if one.name == route), None)
-    if chosen is None:
-        names = ", ".join(one.name for one in config.routes)
-        fail(f"--route: expected one of {names}, got {route!r}", Exit.USAGE)
-    if channel is not None and channel not in chosen.channels:
-        fail(f"--channel: expected one of {', '.join(chosen.channels)}, got {channel!r}", Exit.USAGE)
+    receivers = _receivers(file, config)
+    if channel is not None and channel not in receivers:
+        fail(f"--channel: expected one of {', '.join(receivers)}, got {channel!r}", Exit.USAGE)
     refusals: dict[str, str | None] = {}
-    for name in chosen.channels if channel is None else (channel,):
+    for name, receiver in receivers.items():
+        if channel not in (None, name):
+            continue
         try:
-            sender = sender_of(name, config.channels[name])
-            links = links_of(config)
-        except ValueError as error:
-            fail(f"{file}: {error}", Exit.USAGE)
-        try:
-            for message in samples(config, chosen, name, links, time.time_ns() // 1_000_000):
-                sender.send(message)
+            for message in samples(name, links_of(config), time.time_ns() // 1_000_000):
+                receiver.sender.send(message)
         except Failed as refused:
             say_error(f"haltline: channel {name}: {refused.detail}")
             refusals[name] = refused.detail
@@ -151,7 +144,7 @@ def send_test(
             if not as_json:
                 say(f"channel {name}: accepted")
         finally:
-            sender.close()
+            receiver.sender.close()
     if as_json:
         print_json([{"channel": name, "accepted": why is None, "error": why} for name, why in refusals.items()])
     raise typer.Exit(Exit.NO if any(refusals.values()) else Exit.OK)
@@ -163,3 +156,15 @@ def _read(file: Path) -> "Config":
 
     with UsageErrors(BadConfig, OSError):
         return load_config(file)
+
+
+def _receivers(file: Path, config: "Config") -> "Mapping[str, Receiver]":
+    """The receivers of a document, whose secrets can be read."""
+    from haltline.streams.notify.channels import receivers_of
+    from haltline.streams.notify.links import links_of
+
+    try:
+        links_of(config)
+        return receivers_of(config)
+    except ValueError as error:
+        fail(f"{file}: {error}", Exit.USAGE)

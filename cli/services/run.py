@@ -110,7 +110,7 @@ def worker(
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and signals of other sessions, must not wait behind a backlog of events.
-            sources=(topics.commands, topics.opinions, topics.feedback, topics.signals, topics.actions),
+            sources=(topics.commands, topics.feedback, topics.signals, topics.actions),
             group=runs.group(topics.group(group, prefix)),
             runs=runs,
             control="" if runs is Runs.SHADOW else topics.control,

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import NO_STOP_BY_WARNINGS, STANDS_AGAIN, default_level
-from haltline.interventions.levels.in_doubt import level_in_doubt, level_of_verdict
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
     IMPACT,
@@ -128,12 +127,10 @@ class Chooser:
             effectiveness=round(sum(helped) / len(helped), 3) if helped else None,
         )
         self._by_strategy(chosen, case, context)
-        chosen.meant = level_in_doubt(self._policy, finding, rule.mode, chosen.meant)
         self._after_attempts(chosen, history)
         self._after_warnings(chosen, history)
         if finding.evidence[-1].event_id == event.event_id:  # this event shows it
             self._stands_again(chosen, history, context.actions)
-        chosen.meant = level_of_verdict(finding, chosen.meant)
         return chosen
 
     def _by_strategy(self, chosen: Chosen, case: Case, context: Context) -> None:

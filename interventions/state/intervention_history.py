@@ -141,14 +141,6 @@ class History:
             if entry.level == Level.PAUSE.value:
                 entry.helped = 1.0
 
-    def withdraw(self, rule: str, time_ms: int) -> None:
-        """Remove the intervention for a rule's finding at this time, as if it had not been published."""
-        for number, entry in enumerate(self.entries):
-            if entry.rule == rule and entry.time_ms == time_ms:
-                self.hints -= entry.said and self.hints > 0
-                del self.entries[number]
-                return
-
     def last(self, rule: str) -> Entry | None:
         """Return the last intervention of a rule."""
         return next((e for e in reversed(self.entries) if e.rule == rule), None)

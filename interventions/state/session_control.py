@@ -15,27 +15,6 @@ from haltline.schemas.control import Batch
 from haltline.schemas.stored import Stored
 
 
-@dataclass
-class OpenQuestion:
-    """The last request of a rule; without a verdict it is open until it expires."""
-
-    decision_id: str
-    event_id: str
-    time_ms: int
-    """Event time of the finding."""
-    expires_ms: int
-    """Event time."""
-    action: int
-    """Index of the session's action at which it was requested, or the verdict was given."""
-    on_turn: bool = False
-    """The finding was on a turn of the model."""
-    verdict: str | None = None
-    why: str = ""
-    tell: str = ""
-    carried_out: bool = False
-    """The effect of the verdict, or of its absence, was applied."""
-
-
 def digest(*parts: str) -> str:
     """Return an id hashed from its subject, so that a redelivery and a replay give the same one."""
     return blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
@@ -185,8 +164,6 @@ class SessionControl(Stored):
     """The steps towards a hold; None: no call was refused for lack of progress, or some was made since."""
     incidents: dict[str, OpenIncident] = field(default_factory=dict)
     """Open incidents by cause, the one with the oldest last decision first."""
-    opinions: dict[str, OpenQuestion] = field(default_factory=dict)
-    """By rule of judgement: the last second opinion that was requested."""
 
     def batch_for(self, action: str, targets: Sequence[str], time_ms: int) -> DeclaredBatch | None:
         """Return the declared batch that covers this action on all of these targets now; the largest of several."""

@@ -15,7 +15,6 @@ from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationRecord
-from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import EARLIEST_MS, Record
 from haltline.schemas.signals import Signal
@@ -310,11 +309,6 @@ _FIELDS: Final[Mapping[str, Callable[[KafkaRecord], dict[str, Any]]]] = {
         NotificationRecord, summary.of_notification, (*_OF_SESSION, "level"),
         all_are="notification", event_time="at", event_id="notification_id", code="outcome", reason="detail",
         more=lambda _: {"by": _OURS},
-    ),
-    "opinions": _Columns(
-        Opinion, summary.of_opinion, (*_OF_EVENT, "detector", "decision_id"),
-        all_are="opinion", event_time="time", code="outcome",
-        more=lambda opinion: {"by": opinion.model or _OURS, "reason": opinion.why or opinion.detail},
     ),
     "dead-letter": _of_dead_letter,
     "": _of_unknown,

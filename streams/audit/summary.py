@@ -11,7 +11,6 @@ from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.native import EventFields
 from haltline.schemas.notifications import NotificationRecord
-from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 
@@ -101,16 +100,10 @@ def of_policy(policy: Policy) -> str:
 
 
 def of_notification(notification: NotificationRecord) -> str:
-    """`sent to pagerduty: incident inc_5d0c opened`."""
+    """`sent to alerts: incident inc_5d0c opened`."""
     why = f": {notification.detail}" if notification.detail else ""
     about = f"incident {notification.incident_id} {notification.change}"
     return f"{notification.outcome} to {notification.channel}: {about}{why}"
-
-
-def of_opinion(opinion: Opinion) -> str:
-    """`opinion on stagnation: runaway: the same three files are read again`, `... : over_limit: 60 this hour`."""
-    why = opinion.why or opinion.detail
-    return f"opinion on {opinion.detector}: {opinion.outcome}{f': {why}' if why else ''}"
 
 
 def of_dead_letter(letter: DeadLetter) -> str:

@@ -1,8 +1,8 @@
 """The verification of the audit: no row was changed, removed, added, doubled or moved; or the first that was.
 
 What is proved, and by what:
-- a row's content, by its `record_digest`; its columns, by reading the record again, except for the time of reading
-  and what the sink redacted before;
+- a row's content, by its `record_digest`; its columns, by reading the record again, except for the time of reading,
+  what the sink redacted before, and rows of topics that this release no longer has;
 - that no row between two others is missing or new, by the chain of its partition (`haltline.streams.audit.chain`);
 - that the end is not cut off, by the written offset in the table's own log; that the table was not restored as a whole
   to an older version, log included, only by statements that were kept elsewhere (a witness);
@@ -20,7 +20,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from deltalake import DeltaTable
 from deltalake.exceptions import DeltaError
 
-from haltline.schemas.topics import Topics
+from haltline.schemas.topics import REMOVED, Topics
 from haltline.streams.audit.chain import (
     CHECKPOINT,
     CHECKPOINTS,
@@ -44,6 +44,7 @@ Place = tuple[str, str, int]
 """Sink, topic, partition."""
 
 _PARTITIONS_AT_ONCE: Final = 256
+_REMOVED: Final = tuple(f".{name}" for name in REMOVED)
 
 
 @dataclass(frozen=True)
@@ -89,6 +90,8 @@ class Verification:
     """The number of signed statements checked."""
     unsigned: int = 0
     """Rows after the last checkpoint of their partition: chained, but not signed yet."""
+    passed_over: int = 0
+    """Rows of topics that this release no longer has: chained, but their columns are not compared."""
     problems: list[Problem] = field(default_factory=list)
     with_key: bool = False
     """Whether signatures were checked with a public key."""
@@ -258,7 +261,7 @@ class Verifier:
         self.found.checkpoints += 1
 
     def _chain(self, place: Place) -> None:
-        reader = Reader(self._topics, place[0])
+        reader = None if place[1].endswith(_REMOVED) else Reader(self._topics, place[0])
         signed = dict(self._signed.get(place, {}))
         head: Head | None = None
         broken = False
@@ -266,6 +269,7 @@ class Verifier:
         since_signed = 0
         for row in self._rows(place):
             self.found.rows += 1
+            self.found.passed_over += reader is None
             if row["chain_hash"] is None or row["record_digest"] is None:
                 broken = broken or self._wrong(_name(place), row["offset"], "a row without a hash: nothing proves it")
                 continue
@@ -295,7 +299,7 @@ class Verifier:
             return None
         return next((h for h in self._begins.get(place, ()) if h.offset == row["prev_offset"]), None)
 
-    def _problem(self, row: Mapping[str, Any], head: Head | None, reader: Reader) -> str:
+    def _problem(self, row: Mapping[str, Any], head: Head | None, reader: Reader | None) -> str:
         behind = None if head is None else head.offset
         if row["prev_offset"] != behind:
             if behind is not None and row["offset"] <= behind:
@@ -309,7 +313,7 @@ class Verifier:
             return "its key, time, headers or value were changed"
         if chain_hash(row, row["record_digest"], head) != row["chain_hash"]:
             return "its hash does not follow from it and the row before it: one of them was changed"
-        return "" if row["kind"] == ERASED else difference(row, reader)
+        return "" if row["kind"] == ERASED or reader is None else difference(row, reader)
 
     def _note_erased(self, row: Mapping[str, Any]) -> None:
         self.found.erased += 1

@@ -13,7 +13,6 @@ from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
-from haltline.interventions.control.second_opinion import SecondOpinions
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.controller import Controller, Kill, SessionControl
 from haltline.interventions.levels import hold
@@ -29,7 +28,6 @@ from haltline.schemas.decisions import WHOLE_SESSION, Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.incidents import IncidentRecord
-from haltline.schemas.opinions import Opinion
 from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import Signal
 from haltline.streams.engine.cross_session import CrossSessionCore, ScopeEffects, ScopeState
@@ -81,7 +79,6 @@ class Core:
             self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
         )
         self._examines = self._controller.examines
-        self._opinions = SecondOpinions(self.policy)
         known = catalogue(self.policy, plugins)
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
@@ -128,7 +125,6 @@ class Core:
             findings, failures = watch.observe(state.detectors, act)
         else:
             findings = self._after_kill(act, was_killed)
-        findings = [*findings, *self._opinions.raised(standing, act)] if standing.opinions else findings
         if (
             standing.judging
             and was_killed is None
@@ -196,7 +192,7 @@ class Core:
         decision, shadow = self._controller.decide(
             standing,
             event,
-            self._opinions.counting(standing, findings, state.calls.actions),
+            findings,
             watch.rules,
             lambda: watch.near(state.detectors, event.kind),
             context=Context(
@@ -208,9 +204,6 @@ class Core:
         )
         held = standing.held
         decision, passed = self._held_to(standing, act, decision, was_killed is None)
-        if not self._alone:
-            goal = "" if state.task is None else state.task.goal
-            decision = self._opinions.request(standing, event, decision, actions=state.calls.actions, goal=goal)
         killed = standing.killed
         frozen = standing.held if held is None and killed is None else None
         closed: tuple[Decision, ...] = ()
@@ -266,17 +259,6 @@ class Core:
         if state is None:
             state = SessionState(session_id=feedback.session_id)
         return self._commands.feedback(state, feedback) if is_new(state, at) else Effects(state, applied=False)
-
-    def on_opinion(self, state: SessionState | None, opinion: Opinion, at: LogPosition | None = None) -> Effects:
-        """Apply a second opinion; `UNREQUESTED` follows if none was requested. Changes `state` in place."""
-        if state is None:
-            state = SessionState(session_id=opinion.session_id)
-        if not is_new(state, at):
-            return Effects(state, applied=False)
-        followup, incidents = self._opinions.answer(
-            state.standing, opinion, clock_ms=state.clock_ms, actions=state.calls.actions
-        )
-        return Effects(state, followup=followup, incidents=incidents)
 
     def on_tick(self, state: SessionState, now_ms: int) -> Effects:
         """Do the first thing that is due at `now_ms`, on the worker's clock. Changes `state` in place.

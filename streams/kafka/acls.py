@@ -33,7 +33,6 @@ class Role(StrEnum):
     AUDIT = "audit"
     OPERATOR = "operator"
     NOTIFIER = "notifier"
-    OPINION = "opinion"
 
 
 class May(StrEnum):
@@ -104,7 +103,6 @@ def _needed(
 ) -> Iterator[tuple[May, str, str]]:
     changelog, shadow_changelog = changelogs
     t, sources, shadow = topics, topics.session_sources, Runs.SHADOW.group(group)
-    opinions = (t.interventions, t.actions, t.policies, t.opinions)
     by_worker = (t.detections, t.interventions, t.incidents, t.control, t.signals, t.commands, t.dead_letter)
     # By role: topics to write and read, and groups to join and describe.
     needed: Mapping[Role, tuple[Sequence[str], Sequence[str], Sequence[str], Sequence[str]]] = {
@@ -136,8 +134,6 @@ def _needed(
             (f"{group}-notify",),
             (READER_GROUP,),
         ),
-        # It talks to a model: whatever the model answers, it may not decide or command anything.
-        Role.OPINION: ((t.opinions,), opinions, (f"{group}-opinion",), (READER_GROUP,)),
     }
     writes, reads, joins, asks = needed[role]
     yield from ((May.READ, "group", name) for name in joins)

@@ -1,6 +1,6 @@
 """The notifier process: consumes incidents, sends messages, and records them on the `notifications` topic.
 
-The order is: send, record, commit. A change is recorded once; between a message and its record a crash sends it again,
+The order is: send, record, commit. A message is recorded once; between sending and recording, a crash sends it again
 under the same id.
 """
 
@@ -8,10 +8,10 @@ import logging
 import threading
 import time
 from contextlib import closing
-from dataclasses import replace
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Message as KafkaMessage
 
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.incidents import IncidentRecord
@@ -19,14 +19,13 @@ from haltline.schemas.notifications import NotificationOutcome
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.log_reader import open_consumer, partitions_of
-from haltline.streams.notify.channels import sender_of
+from haltline.streams.notify.channels import receivers_of
 from haltline.streams.notify.config import Config, NotifierSettings
-from haltline.streams.notify.delivery_queue import Item
+from haltline.streams.notify.kinds import Kind, Planned, kind_of, plan
 from haltline.streams.notify.links import links_of
-from haltline.streams.notify.notification_text import Change
+from haltline.streams.notify.notification_text import Message
 from haltline.streams.notify.recording import Origin, Recorder
-from haltline.streams.notify.routes import FOLLOWED, Planned, notification_id, plan
-from haltline.streams.notify.sending import ChannelThread, Owner, Settled, now_ms
+from haltline.streams.notify.sending import ChannelThread, Item, Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned, recalled
 from haltline.streams.runtime.health import Verdict
 from haltline.streams.runtime.metrics import Metrics
@@ -37,8 +36,7 @@ _log = logging.getLogger(__name__)
 _POLL_S: Final = 0.2
 _COMMIT_EVERY_S: Final = 1.0
 _MAX_WAITING: Final = 20_000
-"""The most changes in memory; above it reading pauses until some are sent."""
-_GATHER_MS: Final = 1000
+"""The most messages in memory; above it reading pauses until some are sent."""
 
 
 class Notifier:
@@ -46,13 +44,9 @@ class Notifier:
 
     def __init__(self, settings: NotifierSettings, config: Config, metrics: Metrics) -> None:
         self._settings = settings
-        self._config = config
         self._links = links_of(config)
         self._oldest_ms = round(config.oldest.total_seconds() * 1000)
         self._owned: dict[int, Owned] = {}
-        self._stands_by = False
-        """Whether this process stands by while another one has all partitions, because a digest needs one process."""
-        self._partitions = 0
         self._lock = threading.RLock()  # the producer may report deliveries while it waits for room
         self._stop = threading.Event()
         self._failure: BaseException | None = None
@@ -60,22 +54,13 @@ class Notifier:
         self._paused = False
         self._outage = BrokerOutage(_log, "notify")
         self._outcomes = metrics.counter("notifications_total")
-        self._unrouted = metrics.counter("incident_changes_unrouted_total")
         self._oldest = metrics.gauge("notification_oldest_unsent_seconds")
         self._waiting = metrics.gauge("notifications_waiting")
         self._assigned = metrics.gauge("assigned_partitions")
         self._lag = metrics.gauge("consumer_lag_records")
         self._channels = {
-            name: ChannelThread(
-                name,
-                channel,
-                sender_of(name, channel),
-                metrics,
-                change_of=self._change_of,
-                settled=self._settled,
-                on_failure=self._fail,
-            )
-            for name, channel in config.channels.items()
+            name: ChannelThread(name, receiver, metrics, settled=self._settled, on_failure=self._fail)
+            for name, receiver in receivers_of(config).items()
         }
         for name in self._channels:
             self._measure(name)
@@ -140,13 +125,13 @@ class Notifier:
         for name, channel in self._channels.items():
             number, oldest_s = channel.load()
             if oldest_s >= STUCK_AFTER_S:
-                notes.append(f"channel {name}: {number} wait, the oldest for {oldest_s:.0f} s since it was due")
+                notes.append(f"channel {name}: {number} wait, the oldest for {oldest_s:.0f} s")
         silent_s = time.monotonic() - self._last_round_s
-        return verdict_of_loop(silent_s, "notifier", len(self._owned), stands_by=self._stands_by, notes=notes)
+        return verdict_of_loop(silent_s, "notifier", len(self._owned), notes=notes)
 
     @property
     def waiting(self) -> int:
-        """The number of waiting changes, including digests and quiet hours."""
+        """The number of waiting messages."""
         return sum(self._measure(name) for name in self._channels)
 
     def _require_topics(self) -> None:
@@ -157,7 +142,6 @@ class Notifier:
                 len(partitions_of(consumer, name))
                 for name in (settings.topics.incidents, settings.topics.notifications)
             )
-        self._partitions = incidents
         if notifications < incidents:
             raise RuntimeError(
                 f"topic {settings.topics.notifications}: expected {incidents} partitions, "
@@ -168,11 +152,6 @@ class Notifier:
 
     def _on_assign(self, consumer: Consumer, partitions: list[TopicPartition]) -> None:
         settings = self._settings
-        if self._config.gathers:  # the owner of the first partition takes all
-            leads = any(place.partition == 0 for place in partitions)
-            self._stands_by = not leads
-            names = range(self._partitions if leads else 0)
-            partitions = [TopicPartition(settings.topics.incidents, partition) for partition in names]
         for place in partitions:
             owned = recalled(
                 settings.bootstrap,
@@ -183,7 +162,9 @@ class Notifier:
             )
             for name, incident in owned.repeated():
                 if name in self._channels:
-                    self._channels[name].follow(self._item(Origin(owned, -1, 0, None, None), incident, name))
+                    origin = Origin(owned, -1, incident.changed_at, None, None)
+                    kind = kind_of(incident) or Kind.APPROVAL_WANTED  # earlier releases notified of other changes, too
+                    self._channels[name].follow(self._item(origin, incident, Planned.of(incident, kind, name)))
             self._owned[place.partition] = owned
         self._assigned.set(len(self._owned))
         consumer.assign(partitions)
@@ -197,7 +178,6 @@ class Notifier:
     def _disown(self) -> list[Owned]:
         gone = list(self._owned.values())
         self._owned.clear()
-        self._stands_by = False
         for owned in gone:
             owned.owned = False
         for channel in self._channels.values():
@@ -210,7 +190,7 @@ class Notifier:
 
     # Records in.
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: KafkaMessage) -> None:
         error = message.error()
         if error is not None:
             self._outage.require_temporary(error)
@@ -231,40 +211,31 @@ class Notifier:
 
     def _plan(self, origin: Origin, record: IncidentRecord) -> None:
         owned, at_ms = origin.partition, now_ms()
-        planned = plan(record, origin.timestamp_ms, self._config, owned.channels_of(record.incident_id))
+        planned = plan(record, self._channels, owned.channels_of(record.incident_id))
         fresh = [one for one in planned if owned.claim(one.notification_id, at_ms)]
         owned.read(origin.offset, len(fresh))
-        if not planned:
-            self._unrouted.inc()
-        too_old = at_ms - origin.timestamp_ms > self._oldest_ms
-        for one in planned:
-            item = Item[Owner](planned=one, record=record, at_ms=origin.timestamp_ms, origin=origin)
-            if one not in fresh or not too_old:
-                item = _gathered(item, at_ms)
+        for one in fresh:
+            item = self._item(origin, record, one)
+            if at_ms - origin.timestamp_ms <= self._oldest_ms:
                 owned.record(record.incident_id, one.channel, record.state, self._repeated(one.channel, record))
-                self._channels[one.channel].add(item, settled=one not in fresh)
-                continue
-            self._outcomes.labels(one.channel, NotificationOutcome.TOO_OLD.value).inc()
-            self._settled(
-                Settled(item=item, message_id=one.notification_id, outcome=NotificationOutcome.TOO_OLD, attempts=0)
-            )
+                self._channels[one.channel].add(item)
+            else:
+                self._outcomes.labels(one.channel, NotificationOutcome.TOO_OLD.value).inc()
+                self._settled(Settled(item=item, outcome=NotificationOutcome.TOO_OLD, attempts=0))
 
-    def _item(self, origin: Origin, record: IncidentRecord, channel: str) -> Item[Owner]:
-        planned = Planned(
-            notification_id=notification_id(record, channel), channel=channel, route=FOLLOWED, due_ms=record.changed_at
+    def _item(self, origin: Origin, record: IncidentRecord, planned: Planned) -> Item:
+        message = Message(
+            message_id=planned.notification_id,
+            kind=planned.kind,
+            record=record,
+            at_ms=origin.timestamp_ms,
+            session_link=self._links.session(record),
+            approval_link=self._links.approval(record, origin.timestamp_ms),
         )
-        return Item(planned=planned, record=record, at_ms=record.changed_at, origin=origin)
+        return Item(channel=planned.channel, message=message, origin=origin)
 
     def _repeated(self, channel: str, record: IncidentRecord) -> IncidentRecord | None:
         return record if self._channels[channel].repeats else None
-
-    def _change_of(self, item: Item[Owner]) -> Change:
-        return Change(
-            notification_id=item.planned.notification_id,
-            record=item.record,
-            session_link=self._links.session(item.record),
-            approval_link=self._links.approval(item.record, item.at_ms),
-        )
 
     # Outcomes; from any thread.
 
@@ -275,13 +246,13 @@ class Notifier:
         if origin.partition.closed:
             return
         if settled.outcome is NotificationOutcome.FAILED:
-            detail = f"channel {settled.item.planned.channel}: {settled.detail}"
+            detail = f"channel {settled.item.channel}: {settled.detail}"
             self._recorder.letter(origin, BadRecord.UNDELIVERED, detail, lambda: self._record(settled, origin))
         else:
             self._record(settled, origin)
 
     def _record(self, settled: Settled, origin: Origin) -> None:
-        incident = self._repeated(settled.item.planned.channel, settled.item.record)
+        incident = self._repeated(settled.item.channel, settled.item.message.record)
         self._recorder.record(settled, origin, incident, lambda: self._done(origin))
 
     def _done(self, origin: Origin) -> None:
@@ -315,14 +286,14 @@ class Notifier:
             owned.committed = position
 
     def _look(self, consumer: Consumer) -> None:
-        """Update the metrics, and pause or resume reading by the number of changes in memory."""
+        """Update the metrics, and pause or resume reading by the number of messages in memory."""
         waiting = self.waiting
         for place in consumer.position(consumer.assignment()):
             _, end = consumer.get_watermark_offsets(place, cached=True)
             if end >= 0 and place.offset >= 0:
                 self._lag.labels(place.topic, str(place.partition)).set(max(0, end - place.offset))
         if not self._paused and waiting > _MAX_WAITING:
-            _log.warning("notify: %d changes wait to be sent; no more are read until some are", waiting)
+            _log.warning("notify: %d messages wait to be sent; no more are read until some are", waiting)
             consumer.pause(consumer.assignment())
             self._paused = True
         elif self._paused and waiting < _MAX_WAITING // 2:
@@ -334,11 +305,3 @@ class Notifier:
         self._waiting.labels(name).set(number)
         self._oldest.labels(name).set(oldest_s)
         return number
-
-
-def _gathered(item: Item[Owner], now_ms: int) -> Item[Owner]:
-    """Return the item; one of a due digest waits a moment, so that changes read after it are included."""
-    planned, least_ms = item.planned, now_ms + _GATHER_MS
-    if planned.digest is None or planned.due_ms >= least_ms:
-        return item
-    return replace(item, planned=replace(planned, due_ms=least_ms))

@@ -1,4 +1,4 @@
-"""The recorded outcome of each change: a notification or a dead letter, confirmed by the broker."""
+"""The recorded outcome of each notification: a notification or a dead letter, confirmed by the broker."""
 
 import logging
 import threading
@@ -82,10 +82,10 @@ class Recorder:
 
     def record(self, settled: Settled, origin: Origin, incident: IncidentRecord | None, then: Then) -> None:
         """Write a notification; `incident` is the record itself if the channel repeats it."""
-        record, planned = settled.item.record, settled.item.planned
+        message = settled.item.message
+        record = message.record
         notification = NotificationRecord(
-            notification_id=planned.notification_id,
-            message_id=settled.message_id,
+            notification_id=message.message_id,
             incident_id=record.incident_id,
             revision=record.revision,
             change=record.change,
@@ -93,13 +93,12 @@ class Recorder:
             level=record.level,
             session_id=record.session_id,
             agent_id=record.agent_id,
-            channel=planned.channel,
-            route=planned.route,
+            channel=settled.item.channel,
             outcome=settled.outcome,
             attempts=settled.attempts,
             detail=settled.detail,
             at=now_ms(),
-            due=planned.due_ms,
+            due=message.at_ms,
             incident=incident,
         )
 

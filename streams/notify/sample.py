@@ -1,18 +1,18 @@
 """Test messages, marked as such."""
 
 import uuid
+from collections.abc import Iterator
 
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
-from haltline.streams.notify.config import Config, Route
+from haltline.streams.notify.kinds import Kind, Planned
 from haltline.streams.notify.links import Links
-from haltline.streams.notify.notification_text import Change, Message
-from haltline.streams.notify.routes import notification_id
+from haltline.streams.notify.notification_text import Message
 
 
-def samples(config: Config, route: Route, channel: str, links: Links, at_ms: int) -> list[Message]:
-    """Return the messages of a test of a route to one channel; for receivers with incidents, also their end."""
+def samples(channel: str, links: Links, at_ms: int) -> Iterator[Message]:
+    """Yield the messages of a test of one channel: an incident, and its end."""
     opened = IncidentRecord(
         incident_id=f"test-{uuid.uuid4().hex[:12]}",
         revision=1,
@@ -29,26 +29,18 @@ def samples(config: Config, route: Route, channel: str, links: Links, at_ms: int
         first_at=at_ms,
         last_at=at_ms,
         changed_at=at_ms,
-        summary=f"This is a test of the route {route.name}: nothing has happened.",
+        summary=f"This is a test of the channel {channel}: nothing has happened.",
         decision_id="test",
     )
-    records = [opened]
-    if config.channels[channel].keeps_state:
-        ended = {
-            "revision": 2,
-            "change": IncidentChange.RESOLVED,
-            "state": IncidentState.RESOLVED,
-            "resolution": "test",
-        }
-        records.append(opened.model_copy(update=ended))
-    return [
-        Message.of(
-            [
-                Change(
-                    notification_id=notification_id(record, channel), record=record, session_link=links.session(record)
-                )
-            ],
-            at_ms,
+    ended = {"revision": 2, "change": IncidentChange.RESOLVED, "state": IncidentState.RESOLVED, "resolution": "test"}
+    for kind, record in (
+        (Kind.APPROVAL_WANTED, opened),
+        (Kind.RESOLVED, opened.model_copy(update=ended)),
+    ):
+        yield Message(
+            message_id=Planned.of(record, kind, channel).notification_id,
+            kind=kind,
+            record=record,
+            at_ms=at_ms,
+            session_link=links.session(record),
         )
-        for record in records
-    ]

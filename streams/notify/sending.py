@@ -1,8 +1,9 @@
-"""The sender threads, one per channel: due messages in order, with retries until a time limit."""
+"""The sender threads, one per channel: messages in order, with retries until a time limit."""
 
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol, cast
@@ -11,27 +12,34 @@ import tenacity
 
 from haltline.schemas.incidents import IncidentState
 from haltline.schemas.notifications import NotificationOutcome
-from haltline.streams.notify.channels.base import Failed, Repeating, Sender
-from haltline.streams.notify.config import AnyChannel
-from haltline.streams.notify.delivery_queue import DeliveryQueue, Item
-from haltline.streams.notify.notification_text import Change, Message
+from haltline.streams.notify.channels import Receiver
+from haltline.streams.notify.channels.base import Failed, Repeating
+from haltline.streams.notify.notification_text import Message
 from haltline.streams.runtime.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
-DIGEST_MOST: Final = 500
-"""The most changes of one message."""
 _ATTEMPTS_LEAST: Final = 3
 _LOOK_EVERY_S: Final = 0.1
+_REPEAT_LOOK_S: Final = 1.0
 _BACK_OFF: Final = tenacity.wait_exponential_jitter(initial=1.0, max=60.0, jitter=1.0)
 
 
 class Owner(Protocol):
-    """The origin of items: a record of a partition."""
+    """The origin of a message: a record of a partition."""
 
     @property
     def owned(self) -> bool:
         """Whether this process still owns the partition."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Item:
+    """One message to send, with its origin."""
+
+    channel: str
+    message: Message
+    origin: Owner
 
 
 class Abandoned(Exception):
@@ -42,8 +50,7 @@ class Abandoned(Exception):
 class Settled:
     """The outcome of one item."""
 
-    item: Item[Owner]
-    message_id: str
+    item: Item
     outcome: NotificationOutcome
     attempts: int
     detail: str = ""
@@ -55,7 +62,7 @@ def now_ms() -> int:
 
 
 class ChannelThread:
-    """The thread of one channel. `settled` is called with each item, by this thread; `change_of` gives its text.
+    """The thread of one channel, with its queue. `settled` is called with each item, by this thread.
 
     An unexpected exception ends the thread, and is passed to `on_failure`.
     """
@@ -63,25 +70,22 @@ class ChannelThread:
     def __init__(
         self,
         name: str,
-        channel: AnyChannel,
-        sender: Sender,
+        receiver: Receiver,
         metrics: Metrics,
         *,
-        change_of: Callable[[Item[Owner]], Change],
         settled: Callable[[Settled], None],
         on_failure: Callable[[BaseException], None],
     ) -> None:
         self.name = name
-        self.channel = channel
-        self.repeats = hasattr(sender, "repeat")
-        self._sender = sender
-        self._change_of = change_of
+        self.channel = receiver.channel
+        self.repeats = hasattr(receiver.sender, "repeat")
+        self._sender = receiver.sender
         self._settled = settled
         self._on_failure = on_failure
-        self._give_up_s = channel.give_up_after.total_seconds()
-        self._waiting: DeliveryQueue[Owner] = DeliveryQueue()
-        self._sending: list[Item[Owner]] = []
-        self._open: dict[str, Item[Owner]] = {}
+        self._give_up_s = receiver.channel.give_up_after.total_seconds()
+        self._waiting: deque[Item] = deque()
+        self._sending: Item | None = None
+        self._open: dict[str, Item] = {}
         """The last message by incident, if it is repeated."""
         self._repeated_s = time.monotonic()
         self._stopping = threading.Event()
@@ -96,13 +100,13 @@ class ChannelThread:
         """Start sending."""
         self._thread.start()
 
-    def add(self, item: Item[Owner], *, settled: bool = False) -> None:
-        """Add an item, like `DeliveryQueue.add`."""
+    def add(self, item: Item) -> None:
+        """Add an item."""
         with self._changed:
-            self._waiting.add(item, settled=settled)
+            self._waiting.append(item)
             self._changed.notify_all()
 
-    def follow(self, item: Item[Owner]) -> None:
+    def follow(self, item: Item) -> None:
         """Repeat this from now on, or stop repeating it if its incident is resolved."""
         with self._changed:
             self._follow(item)
@@ -110,20 +114,16 @@ class ChannelThread:
     def disown(self, within_s: float) -> None:
         """Drop the items of revoked partitions; waits for a running attempt."""
         with self._changed:
-            self._waiting.drop(lambda origin: not origin.owned)
+            self._waiting = deque(item for item in self._waiting if item.origin.owned)
             self._open = {key: item for key, item in self._open.items() if item.origin.owned}
             self._changed.notify_all()
-            self._changed.wait_for(lambda: all(item.origin.owned for item in self._sending), within_s)
+            self._changed.wait_for(lambda: self._sending is None or self._sending.origin.owned, within_s)
 
     def load(self) -> tuple[int, float]:
-        """Return the number of waiting items, and for how many seconds the oldest due one has been due."""
-        at_ms = now_ms()
+        """Return the number of waiting items, and the age of the oldest in seconds."""
         with self._changed:
-            due = [item.planned.due_ms for item in self._sending]
-            if (first := self._waiting.next_due_ms()) is not None:
-                due.append(first)
-            number = len(self._waiting) + len(self._sending)
-        return number, max(0.0, (at_ms - min(due)) / 1000) if due else 0.0
+            waiting = [*([] if self._sending is None else [self._sending]), *self._waiting]
+        return len(waiting), max(0.0, (now_ms() - waiting[0].message.at_ms) / 1000) if waiting else 0.0
 
     def stop(self) -> None:
         """Stop after the running attempt."""
@@ -140,63 +140,53 @@ class ChannelThread:
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
-                items = self._next()
-                if items:
-                    self._send(items)
+                item = self._next()
+                if item is not None:
+                    self._send(item)
                 elif self.repeats:
                     self._repeat()
         except BaseException as failure:
             self._on_failure(failure)
 
-    def _next(self) -> list[Item[Owner]]:
-        """Return the items of the next message; none after a timeout."""
+    def _next(self) -> Item | None:
+        """Return the next item; None after a timeout."""
         with self._changed:
-            due_ms = self._waiting.next_due_ms()
-            wait_s = 1.0 if due_ms is None else min(1.0, (due_ms - now_ms()) / 1000)
-            if wait_s > 0 and not self._stopping.is_set():
-                self._changed.wait(wait_s)
-            if self._stopping.is_set():
-                return []
-            self._sending = self._waiting.take(now_ms(), DIGEST_MOST)
+            if not self._waiting and not self._stopping.is_set():
+                self._changed.wait(_REPEAT_LOOK_S)
+            if self._stopping.is_set() or not self._waiting:
+                return None
+            self._sending = self._waiting.popleft()
             return self._sending
 
-    def _send(self, items: list[Item[Owner]]) -> None:
-        message = Message.of([self._change_of(item) for item in items], max(item.at_ms for item in items))
-        due_ms = max(item.planned.due_ms for item in items)
+    def _send(self, item: Item) -> None:
         try:
-            outcome, attempts, detail = self._attempt(message, items, due_ms)
+            outcome, attempts, detail = self._attempt(item)
         except Abandoned:
-            with self._changed:
-                for item in items:
-                    if item.origin.owned and not self._stopping.is_set():
-                        self._waiting.add(item)
-                self._sending = []
-                self._changed.notify_all()
+            self._end_sending()
             return
         if outcome is NotificationOutcome.SENT:
-            self._seconds.observe(max(0.0, (now_ms() - due_ms) / 1000))
-        for item in items:
-            self._settled(
-                Settled(item=item, message_id=message.message_id, outcome=outcome, attempts=attempts, detail=detail)
-            )
-        self._outcomes.labels(self.name, outcome.value).inc(len(items))
+            self._seconds.observe(max(0.0, (now_ms() - item.message.at_ms) / 1000))
+        self._settled(Settled(item=item, outcome=outcome, attempts=attempts, detail=detail))
+        self._outcomes.labels(self.name, outcome.value).inc()
+        if self.repeats and outcome is NotificationOutcome.SENT:
+            self.follow(item)
+        self._end_sending()
+
+    def _end_sending(self) -> None:
         with self._changed:
-            if self.repeats and outcome is NotificationOutcome.SENT:
-                for item in items:
-                    self._follow(item)
-            self._sending = []
+            self._sending = None
             self._changed.notify_all()
 
-    def _follow(self, item: Item[Owner]) -> None:
-        incident = item.record.incident_id
-        if item.record.state is IncidentState.RESOLVED:
+    def _follow(self, item: Item) -> None:
+        incident = item.message.record.incident_id
+        if item.message.record.state is IncidentState.RESOLVED:
             self._open.pop(incident, None)
-        elif incident not in self._open or self._open[incident].record.revision < item.record.revision:
+        elif incident not in self._open or self._open[incident].message.record.revision < item.message.record.revision:
             self._open[incident] = item
 
-    def _attempt(self, message: Message, items: list[Item[Owner]], due_ms: int) -> tuple[NotificationOutcome, int, str]:
+    def _attempt(self, item: Item) -> tuple[NotificationOutcome, int, str]:
         def is_over(state: tenacity.RetryCallState) -> bool:
-            return state.attempt_number >= _ATTEMPTS_LEAST and now_ms() - due_ms >= self._give_up_s * 1000
+            return state.attempt_number >= _ATTEMPTS_LEAST and now_ms() - item.message.at_ms >= self._give_up_s * 1000
 
         def wait_s(state: tenacity.RetryCallState) -> float:
             failure = None if state.outcome is None else state.outcome.exception()
@@ -208,7 +198,7 @@ class ChannelThread:
         def sleep(seconds: float) -> None:
             until_s = time.monotonic() + seconds
             while (left_s := until_s - time.monotonic()) > 0:
-                if self._stopping.wait(min(left_s, _LOOK_EVERY_S)) or not all(item.origin.owned for item in items):
+                if self._stopping.wait(min(left_s, _LOOK_EVERY_S)) or not item.origin.owned:
                     raise Abandoned
 
         retrying = tenacity.Retrying(
@@ -219,7 +209,7 @@ class ChannelThread:
             reraise=True,
         )
         try:
-            retrying(self._once, message)
+            retrying(self._once, item.message)
         except Failed as failed:
             attempts = int(retrying.statistics["attempt_number"])
             _log.error("channel %s: given up after %d attempts: %s", self.name, attempts, failed.detail)
@@ -243,6 +233,6 @@ class ChannelThread:
             self._repeated_s = time.monotonic()
         if items:
             try:
-                sender.repeat([self._change_of(item) for item in items])
+                sender.repeat([item.message for item in items])
             except Failed as failed:  # retried the next time
                 _log.warning("channel %s: open incidents could not be repeated: %s", self.name, failed.detail)

@@ -11,7 +11,6 @@ from haltline.interventions.levels.default_levels import default_level, default_
 from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import PARTS as INTERVENTION_PARTS
-from haltline.schemas.opinions import OpinionRules
 from haltline.schemas.policy import (
     ApprovalRules,
     Exemption,
@@ -27,7 +26,7 @@ from haltline.schemas.record import JsonObject
 from haltline.schemas.removed_rules import REMOVED
 
 _DESCRIBED = (
-    Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published, OpinionRules,
+    Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published,
     Correlation, Selection, *INTERVENTION_PARTS,
 )  # fmt: skip
 

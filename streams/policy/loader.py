@@ -24,6 +24,10 @@ from haltline.streams.policy import presets
 if TYPE_CHECKING:
     import yaml
 
+_NO_OPINIONS = (
+    "opinion: second opinions are gone and the section has no effect: label sessions (`haltline label`), or set "
+    "`mode: warn` for the rules"
+)
 _MAX_READ_BYTES = 4 * 1024 * 1024
 """The size limit of a file: the longest text in UTF-8. Longer files are refused without reading the rest."""
 
@@ -115,8 +119,9 @@ def parse_policy(text: str, source: str = "policy", plugins: Plugins = NO_PLUGIN
 
 
 def in_vain(policy: Policy, plugins: Plugins = NO_PLUGINS) -> list[str]:
-    """Return the policy's settings without effect: a line for all removed rules, one for each override that loosens."""
-    return [*gone(_rules_of(policy)), *without_effect(policy, catalogue(policy, plugins))]
+    """Return the policy's settings without effect: removed parts, and each override that loosens, a line each."""
+    removed = [] if policy.opinion is None else [_NO_OPINIONS]
+    return [*removed, *gone(_rules_of(policy)), *without_effect(policy, catalogue(policy, plugins))]
 
 
 def _rules_of(policy: Policy) -> Iterator[str]:
@@ -125,8 +130,6 @@ def _rules_of(policy: Policy) -> Iterator[str]:
     for number, override in enumerate(policy.overrides):
         yield from (f"overrides.{number}.rules.{name}" for name in override.rules)
     yield from (f"operations.probation.rules.{name}" for name in policy.operated.probation.rules)
-    if policy.opinion is not None:
-        yield from (f"opinion.rules.{name}" for name in policy.opinion.rules)
 
 
 def _checked(document: _Document, plugins: Plugins, *, alone: bool = False) -> Core:

@@ -155,29 +155,15 @@ METRICS: Final = (
     _gauge("intake_sessions", "Open sessions of the intake."),
     _counter(
         "notifications_total",
-        "Changes of incidents by outcome: sent, failed, too_old; and retries: retried.",
+        "Notifications of incidents by outcome: sent, failed, too_old; and retries: retried.",
         "channel",
         "outcome",
     ),
-    _histogram("notification_seconds", "From when a message was due to its acceptance.", _UP_TO_MINUTES, "channel"),
-    _gauge(
-        "notification_oldest_unsent_seconds", "Age of the oldest message that is due and not sent; 0: none.", "channel"
+    _histogram(
+        "notification_seconds", "From an incident's record to the acceptance of its message.", _UP_TO_MINUTES, "channel"
     ),
-    _gauge(
-        "notifications_waiting",
-        "Changes that wait to be sent, including those for a digest or after quiet hours.",
-        "channel",
-    ),
-    _counter("incident_changes_unrouted_total", "Changes of incidents without a matching route."),
-    _counter(
-        "opinions_total",
-        "Requests for a second opinion by outcome: runaway (agrees), sound (disagrees), timeout, error, invalid ...",
-        "detector",
-        "outcome",
-    ),
-    _histogram("opinion_seconds", "From reading a request to its answer.", _UP_TO_MINUTES),
-    _counter("opinion_tokens_total", "Tokens of the model that answers: input, output.", "kind"),
-    _counter("opinion_cost_usd_total", "Cost of its answers by the policy's prices."),
+    _gauge("notification_oldest_unsent_seconds", "Age of the oldest message that is not sent; 0: none.", "channel"),
+    _gauge("notifications_waiting", "Messages that wait to be sent.", "channel"),
     _gauge("build_info", "1; the labels have component and versions.", "component", "version", "python"),
 )
 
@@ -192,7 +178,7 @@ class Metrics:
     """
 
     def __init__(self, component: str = "") -> None:
-        """`component` is the process: worker, shadow, audit, console, canary, verifier, intake, notify, opinion."""
+        """`component` is the process: worker, shadow, audit, console, canary, verifier, intake, notify."""
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         self._lock = threading.Lock()

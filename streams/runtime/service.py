@@ -76,16 +76,11 @@ def run_service(service: Service, name: str, metrics: Metrics, metrics_at: tuple
     return 0
 
 
-def verdict_of_loop(
-    silent_s: float, who: str, partitions: int, *, stands_by: bool = False, notes: Sequence[str] = ()
-) -> Verdict:
-    """Return a verdict: alive while the loop runs, last `silent_s` seconds ago; ready if partitions are assigned too.
-
-    `stands_by`: none are assigned because another process of the group works.
-    """
+def verdict_of_loop(silent_s: float, who: str, partitions: int, *, notes: Sequence[str] = ()) -> Verdict:
+    """Return a verdict: alive while the loop runs (last `silent_s` ago); ready if partitions are assigned too."""
     is_alive = silent_s < STUCK_AFTER_S
     reasons = [] if is_alive else [f"the {who} has not come round for {silent_s:.0f} s"]
-    if not partitions and not stands_by:
+    if not partitions:
         reasons.append("no partitions are assigned")
     return Verdict(
         alive=is_alive,

@@ -10,14 +10,12 @@ from msgspec import MsgspecError
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.control.kill_acknowledgement import ARM
-from haltline.interventions.control.second_opinion import UNREQUESTED
 from haltline.interventions.state.records import control_record
 from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind
-from haltline.schemas.opinions import Opinion
 from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, SessionState
@@ -98,7 +96,6 @@ class SessionProcessor:
             topics.commands: self._command,
             topics.feedback: self._feedback,
             topics.signals: self._signal,
-            topics.opinions: self._opinion,
         }
         self._timers = TimerQueue()
         self._use(core)
@@ -187,15 +184,6 @@ class SessionProcessor:
             )
             return
         self._outputs.scope(outcome, signal.session_id, record)
-
-    def _opinion(self, record: RawRecord) -> None:
-        opinion = wire.decode(Opinion, record.value)
-        state = self._states.session(opinion.session_id, record)
-        outcome = self._core.on_opinion(state, opinion, self._place(record))
-        self._emit(outcome, record)
-        if outcome.followup == UNREQUESTED:
-            detail = f"decision {opinion.decision_id}: expected a second opinion that is requested, got another one"
-            raise wire.InvalidRecord(BadRecord.UNREQUESTED, detail)
 
     def _place(self, record: RawRecord) -> LogPosition:
         """Return the place by which states know a record: that of the original if it was bridged."""

@@ -45,7 +45,7 @@ from tests.deploy.commands import parsed
 HEAVY = {
     "aiohttp", "aiokafka", "apprise", "arro3", "asyncio", "authlib", "confluent_kafka", "cryptography", "deltalake",
     "fastapi", "faust", "httpx2", "lightgbm", "msgspec", "numpy", "orjson", "prometheus_client",
-    "slack_sdk", "sqlalchemy", "uvicorn", "yaml", "zstandard",
+    "sqlalchemy", "uvicorn", "yaml", "zstandard",
 }  # fmt: skip
 HEAVY_FOLDERS = ("haltline.streams", "haltline.detectors", "haltline.interventions", "haltline.console")
 MODULES_AT_MOST = 550
@@ -63,7 +63,7 @@ for line in sys.stdin:
 """
 
 NO_JSON = {
-    **dict.fromkeys(("up", "worker", "audit", "console", "notify", "opinion", "kafka"), "a service"),
+    **dict.fromkeys(("up", "worker", "audit", "console", "notify", "kafka"), "a service"),
     "schemas": "prints JSON always",
     **dict.fromkeys(("hook", "watch", "mcp-proxy", "intake"), "run beside agents"),
     "import": "prints JSON lines always",

@@ -22,7 +22,6 @@ NOT_IN_THE_FILE = {
     "HALTLINE_ROOT_SESSION_ID": "of one run",
     "HALTLINE_MISSION_ID": "of one run",
     "HALTLINE_DIGEST_KEY": "a secret",
-    "HALTLINE_OPINION_API_KEY": "a secret",
 }
 OUTSIDE = "got bootstrap outside of one; did you mean bootstrap in [kafka]?"
 OF_HOOKS = {"HALTLINE_HOOK_APPROVAL", "HALTLINE_HOOK_IDLE_S"}
@@ -98,13 +97,28 @@ def test_a_file_that_cannot_be_used_says_where_and_why(tmp_path: Path, text: str
     assert "hunter2" not in str(refused.value)
 
 
+@cases(
+    "document, environment, first",
+    {
+        "a section": (
+            '[opinion]\nurl = "http://127.0.0.1:11434/v1"\nmodel = "qwen3"\napi_key_file = "key"\n',
+            {},
+            "opinion (instead: label sessions (",
+        ),
+        "one of its keys": (
+            '[console]\nport = 1\nrules = "sdk.yaml"\n',
+            {"HALTLINE_CONSOLE_LISTEN_PORT": "1"},
+            "console.rules (instead: `agent.rules` for",
+        ),
+    },
+)
 def test_a_file_that_names_what_is_gone_is_read_with_one_warning_that_says_what_to_use(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    home: Path, capsys: pytest.CaptureFixture[str], document: str, environment: dict[str, str], first: str
 ) -> None:
-    file = broker(Path("haltline.toml").absolute(), "old", '[console]\nport = 1\nrules = "sdk.yaml"\n')
-    assert loaded() == {"HALTLINE_BOOTSTRAP": "old:9092", "HALTLINE_CONSOLE_LISTEN_PORT": "1"} == loaded()
+    file = broker(Path("haltline.toml").absolute(), "old", document)
+    assert loaded() == {"HALTLINE_BOOTSTRAP": "old:9092", **environment} == loaded()
     (warning,) = capsys.readouterr().err.splitlines()
-    assert warning.startswith(f"haltline: {file}: gone and without effect: console.rules (instead: `agent.rules` for")
+    assert warning.startswith(f"haltline: {file}: gone and without effect: {first}")
     assert not home.exists()
 
 

@@ -12,7 +12,6 @@ import typer
 
 from haltline.cli import settings_file
 from haltline.cli.app import app
-from haltline.cli.services import opinion
 from haltline.interventions.agent.rules.settings import RULES_VARIABLE
 from haltline.interventions.agent.settings import _CLIENT_CONFIG, _FROM_ENV
 
@@ -67,8 +66,7 @@ def parsed(words: Sequence[str], *, whole: bool = True) -> Parsed:
 
 def variables() -> set[str]:
     """Every environment variable that some command or a guard reads."""
-    without_options = {settings_file.VARIABLE, opinion.KEY}
-    return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, *without_options, *_recording().envvars}
+    return {*_FROM_ENV.values(), _CLIENT_CONFIG, RULES_VARIABLE, settings_file.VARIABLE, *_recording().envvars}
 
 
 def in_document(page: Path) -> Iterator[tuple[list[str], bool]]:

@@ -59,7 +59,6 @@ EVERYTHING: Final[dict[str, Any]] = {
     },
     "networkPolicy": {"kafka": {"namespace": ""}, "extraEgress": [{"ports": [{"port": 4317}]}]},
     "intake": {"keysSecret": "keys", "tlsSecret": "certificate", "clientCertificates": True},
-    "opinion": {"enabled": True, "url": "http://models.example.org/v1", "model": "judge-1"},
     "keda": {"enabled": True},
     "podMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
     "prometheusRule": {"enabled": True, "runbooks": "https://wiki.example.org/runbooks/"},
@@ -252,7 +251,6 @@ EXTRA_OF: Final = {
     "console": "console",
     "intake": "intake",
     "notify": "notify",
-    "opinion": "opinion",
     "HALTLINE_CONSOLE_DATABASE": "postgresql",
     "HALTLINE_VERIFY_KEY": "sealed",
 }

@@ -49,7 +49,7 @@ SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md
 
 PORT_OF: Final = {
     "worker": "metrics_port", "audit": "metrics_port", "audit verify": "metrics_port", "canary": "metrics_port",
-    "notify": "metrics_port", "opinion": "metrics_port", "console": "port", "intake": "port",
+    "notify": "metrics_port", "console": "port", "intake": "port",
 }  # fmt: skip
 OF_ALL: Final = {"app.kubernetes.io/name": "haltline", "app.kubernetes.io/instance": "haltline"}
 """Labels of every object."""

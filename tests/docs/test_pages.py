@@ -96,14 +96,14 @@ def test_no_page_uses_a_retired_word(page: Path) -> None:
 
 
 def test_each_part_of_a_policy_is_one_and_so_is_the_document_of_notifications(tmp_path: Path) -> None:
-    for part in ("policy", "correlations", "interventions", "judgement", "opinion"):
-        ((_, text),) = fences_of(between(DOCS / ("opinion.md" if part == "opinion" else "policy.md"), part))
+    for part in ("policy", "correlations", "interventions", "judgement"):
+        ((_, text),) = fences_of(between(DOCS / "policy.md", part))
         parse_policy(text)
     (document,) = (content for language, content in fences(DOCS / "notifications.md") if language == "yaml")
     file = tmp_path / "notify.yaml"
     file.write_text(document, encoding="utf-8")
     config = load_config(file)
-    assert [route.name for route in config.routes] == ["stops", "production", "rest"]
+    assert ([*config.channels], config.gone) == (["ops-hook", "alerts", "phone"], "")
 
 
 def test_the_detector_of_the_contributors_page_finds() -> None:

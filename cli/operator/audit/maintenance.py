@@ -173,6 +173,8 @@ def _verify(verifier: "Verifier", *, as_json: bool, on_one_line: bool) -> None:
         )
         if found.unfinished:
             say(f"{found.unfinished} erasures were interrupted: the next `haltline audit erase` completes them")
+        if found.passed_over:
+            say(f"{found.passed_over} rows are of topics that this release no longer has: only their chain is checked")
 
 
 def witness(

@@ -1,35 +1,40 @@
 """The channels, one file for each kind of receiver."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from importlib import import_module
-from typing import Final, cast
 
 from haltline.streams.notify.channels.base import Secrets, Sender
-from haltline.streams.notify.config import AnyChannel
-
-_CLASSES: Final = {
-    "webhook": "Webhook",
-    "slack": "Slack",
-    "teams": "Teams",
-    "pagerduty": "PagerDuty",
-    "email": "Email",
-    "alertmanager": "Alertmanager",
-    "apprise": "Apprise",
-}
+from haltline.streams.notify.config import AnyChannel, Config
 
 
-def sender_of(name: str, channel: AnyChannel) -> Sender:
-    """Return the Sender of a channel. Only the libraries of used kinds are loaded.
+@dataclass(frozen=True)
+class Receiver:
+    """One receiver of messages: it has a queue of its own."""
+
+    channel: AnyChannel
+    sender: Sender
+
+
+def receivers_of(config: Config) -> Mapping[str, Receiver]:
+    """Return the receivers by name: each channel; of apprise each URL, from the second on as `channel:2`.
+
+    Only the libraries of used kinds are loaded.
 
     Raises:
         ValueError: a file of a secret cannot be used, or a library is not installed; says which channel.
 
     """
-    try:
-        module = import_module(f"{__name__}.{channel.kind}")
-        return cast("Sender", getattr(module, _CLASSES[channel.kind])(channel, Secrets()))
-    except ModuleNotFoundError as missing:
-        raise ValueError(
-            f"channels.{name}: expected {missing.name} installed, got none: pip install 'haltline[notify]'"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise ValueError(f"channels.{name}: {error}") from None
+    found: dict[str, Receiver] = {}
+    for name, channel in config.channels.items():
+        try:
+            module = import_module(f"{__name__}.{channel.kind}")
+            for number, sender in enumerate(module.senders(channel, Secrets()), start=1):
+                found[name if number == 1 else f"{name}:{number}"] = Receiver(channel, sender)
+        except ModuleNotFoundError as missing:
+            raise ValueError(
+                f"channels.{name}: expected {missing.name} installed, got none: pip install 'haltline[notify]'"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise ValueError(f"channels.{name}: {error}") from None
+    return found

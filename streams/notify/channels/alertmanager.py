@@ -11,14 +11,14 @@ from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
-from haltline.streams.notify.channels.http import Http, HttpSender
-from haltline.streams.notify.notification_text import Change, Message, severity_of
+from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.notification_text import Message, severity_of
 
 _LASTS: Final = timedelta(days=7)
 """The validity of an alert: without an end, Alertmanager would resolve it after five minutes."""
 
 
-class Alertmanager(HttpSender):
+class Alertmanager:
     """Alerts with the same labels are the same, so a duplicate changes nothing."""
 
     def __init__(self, channel: config.Alertmanager, secrets: Secrets) -> None:
@@ -30,33 +30,36 @@ class Alertmanager(HttpSender):
         self.repeat_s = channel.repeat.total_seconds()
 
     def send(self, message: Message) -> None:
-        """Send the alerts of a message's changes."""
-        self.repeat(list(message.changes))
+        """Send the alerts of a message."""
+        self.repeat([message])
 
-    def repeat(self, changes: list[Change]) -> None:
+    def repeat(self, messages: list[Message]) -> None:
         """Send the present alerts of these incidents."""
-        alerts = [alert for change in changes for alert in self._alerts(change)]
+        alerts = [alert for message in messages for alert in self._alerts(message)]
         self._http.post(orjson.dumps(alerts), self._headers)
 
-    def _alerts(self, change: Change) -> list[dict[str, Any]]:
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _alerts(self, message: Message) -> list[dict[str, Any]]:
         """Return the alert, and the ends of those with lower severities: severity is part of an alert's identity."""
-        record = change.record
+        record = message.record
         current = severity_of(record)
         is_open = record.state is not IncidentState.RESOLVED
         ended = [severity for severity in Severity if severity < current or (severity is current and not is_open)]
         now_ms = time.time_ns() // 1_000_000
         # An agent's clock may be ahead, and an end in the future would not be an end yet.
-        alerts = [self._alert(change, severity, min(record.changed_at, now_ms)) for severity in ended]
+        alerts = [self._alert(message, severity, min(record.changed_at, now_ms)) for severity in ended]
         until_ms = now_ms + round(_LASTS.total_seconds() * 1000)
-        return [*alerts, self._alert(change, current, until_ms)] if is_open else alerts
+        return [*alerts, self._alert(message, current, until_ms)] if is_open else alerts
 
-    def _alert(self, change: Change, severity: Severity, ends_ms: int) -> dict[str, Any]:
-        record = change.record
-        link = change.approval_link or change.session_link
+    def _alert(self, message: Message, severity: Severity, ends_ms: int) -> dict[str, Any]:
+        record = message.record
         alert = {
-            "summary": change.title,
-            "description": change.text,
-            "approval": change.approval_link,
+            "summary": message.title,
+            "description": message.text,
+            "approval": message.approval_link,
             "session": record.session_id,
             "level": record.level.value,
         }
@@ -66,8 +69,13 @@ class Alertmanager(HttpSender):
             # An end before the start is refused.
             "startsAt": rfc3339(min(record.first_at, ends_ms - 1)),
             "endsAt": rfc3339(ends_ms),
-            **({"generatorURL": link} if link is not None else {}),
+            **({} if message.link is None else {"generatorURL": message.link}),
         }
+
+
+def senders(channel: config.Alertmanager, secrets: Secrets) -> tuple[Alertmanager]:
+    """Return the sender of a channel. Raises ValueError, OSError."""
+    return (Alertmanager(channel, secrets),)
 
 
 def _identity(record: IncidentRecord) -> dict[str, str]:

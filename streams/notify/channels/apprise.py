@@ -1,6 +1,7 @@
 """Any other receiver that apprise supports."""
 
 import logging
+from collections.abc import Iterator
 
 import apprise
 
@@ -13,21 +14,27 @@ logging.getLogger("apprise").setLevel(logging.CRITICAL)  # lower levels log addr
 
 
 class Apprise:
-    """All of the file's addresses as one channel."""
+    """One of the file's addresses."""
 
-    def __init__(self, channel: config.Apprise, secrets: Secrets) -> None:
-        asset = apprise.AppriseAsset(async_mode=False)  # sequentially, in the channel's own thread
-        self._apprise = apprise.Apprise(asset=asset)
-        for number, url in enumerate(secrets.lines(channel.urls_file), start=1):
-            if not self._apprise.add(url):
-                raise ValueError(f"{channel.urls_file}: line {number}: expected an address for apprise")
+    def __init__(self, receiver: apprise.Apprise) -> None:
+        self._receiver = receiver
 
     def send(self, message: Message) -> None:
-        """Send a message. Apprise reports only whether all addresses accepted it."""
-        worst = max(severity_of(change.record) for change in message.changes)
-        kind = apprise.NotifyType.FAILURE if worst >= Severity.HIGH else apprise.NotifyType.WARNING
-        if not self._apprise.notify(title=message.title, body=message.plain() or "-", notify_type=kind):
-            raise Failed("expected every receiver to accept it, got a refusal or no answer", again=True)
+        """Send a message. Apprise reports only whether it was accepted."""
+        serious = severity_of(message.record) >= Severity.HIGH
+        kind = apprise.NotifyType.FAILURE if serious else apprise.NotifyType.WARNING
+        if not self._receiver.notify(title=message.title, body=message.plain() or "-", notify_type=kind):
+            raise Failed("expected the receiver to accept it, got a refusal or no answer", again=True)
 
     def close(self) -> None:
         """Do nothing: each message opens a connection."""
+
+
+def senders(channel: config.Apprise, secrets: Secrets) -> Iterator[Apprise]:
+    """Yield a sender for each address of the file. Raises ValueError, OSError."""
+    asset = apprise.AppriseAsset(async_mode=False)  # in the receiver's own thread
+    for number, url in enumerate(secrets.lines(channel.urls_file), start=1):
+        receiver = apprise.Apprise(asset=asset)
+        if not receiver.add(url):
+            raise ValueError(f"{channel.urls_file}: line {number}: expected an address for apprise")
+        yield Apprise(receiver)

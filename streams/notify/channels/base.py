@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Protocol
 
-from haltline.streams.notify.notification_text import Change, Message
+from haltline.streams.notify.notification_text import Message
 
 
 class Failed(Exception):
@@ -32,7 +32,7 @@ class Repeating(Sender, Protocol):
 
     repeat_s: float
 
-    def repeat(self, changes: list[Change]) -> None:
+    def repeat(self, messages: list[Message]) -> None:
         """Send the open incidents again. Raises Failed."""
 
 

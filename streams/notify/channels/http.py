@@ -7,7 +7,6 @@ from http import HTTPStatus
 from typing import Final
 
 import httpx2
-import orjson
 
 from haltline.streams.notify.channels.base import Failed, Secrets
 
@@ -32,42 +31,29 @@ class Http:
         self._secrets = secrets
         self._client = httpx2.Client(timeout=timeout_s)
 
-    def post(self, body: bytes, headers: dict[str, str]) -> str:
-        """Return the answer's text. Raises Failed when the request was not accepted."""
+    def post(self, body: bytes, headers: dict[str, str]) -> None:
+        """Post it. Raises Failed when the request was not accepted."""
         try:
             answer = self._client.post(self._url, content=body, headers=headers)
         except httpx2.HTTPError as error:
             raise Failed(self._secrets.without(f"no answer: {type(error).__name__}: {error}"), again=True) from None
-        require_accepted(answer.status_code, answer.text, answer.headers.get("retry-after"), self._secrets)
-        return answer.text
+        _require_accepted(answer, self._secrets)
 
     def close(self) -> None:
         """Close the connections."""
         self._client.close()
 
 
-class HttpSender:
-    """A channel that posts JSON to one address."""
-
-    _http: Http
-
-    def _post(self, body: object) -> str:
-        return self._http.post(orjson.dumps(body), {"content-type": "application/json"})
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
-
-
-def require_accepted(status: int, text: str, retry_after: str | None, secrets: Secrets) -> None:
+def _require_accepted(answer: httpx2.Response, secrets: Secrets) -> None:
     """Raise Failed for an unsuccessful answer."""
+    status = answer.status_code
     if HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES:
         return
-    body = secrets.without(" ".join(text.split()))[:_SHOWN_CHARS]
+    body = secrets.without(" ".join(answer.text.split()))[:_SHOWN_CHARS]
     raise Failed(
         f"expected an answer of success, got {status}: {body}",
         again=status in _AGAIN or status >= HTTPStatus.INTERNAL_SERVER_ERROR,
-        after_s=_seconds(retry_after),
+        after_s=_seconds(answer.headers.get("retry-after")),
     )
 
 

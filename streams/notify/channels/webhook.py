@@ -9,7 +9,7 @@ from standardwebhooks import Webhook as Signer
 
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
-from haltline.streams.notify.channels.http import Http, HttpSender
+from haltline.streams.notify.channels.http import Http
 from haltline.streams.notify.notification_text import Message
 
 _LEAST_BYTES: Final = 24
@@ -17,7 +17,7 @@ _MAX_BYTES: Final = 64
 """The allowed sizes of a secret, by Standard Webhooks."""
 
 
-class Webhook(HttpSender):
+class Webhook:
     """Signs with every secret of the file, so that the receiver can rotate secrets."""
 
     def __init__(self, channel: config.Webhook, secrets: Secrets) -> None:
@@ -48,3 +48,12 @@ class Webhook(HttpSender):
                 "webhook-signature": " ".join(signatures),
             },
         )
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+
+def senders(channel: config.Webhook, secrets: Secrets) -> tuple[Webhook]:
+    """Return the sender of a channel. Raises ValueError, OSError."""
+    return (Webhook(channel, secrets),)

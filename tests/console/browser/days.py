@@ -26,8 +26,6 @@ console: {console}
 link_key_file: link-key
 channels:
   on-call: {{kind: webhook, url_file: hook-url, secret_file: hook-secret}}
-routes:
-  - {{name: stops, match: {{level: PAUSE}}, channels: [on-call]}}
 """
 
 CLEANER = """

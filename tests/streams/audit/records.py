@@ -9,7 +9,6 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding, Severity
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
-from haltline.schemas.opinions import Opinion, OpinionOutcome
 from haltline.schemas.policy import Policy
 from haltline.schemas.signals import Signal
 from haltline.schemas.topics import Topics
@@ -109,13 +108,6 @@ def notification() -> NotificationRecord:
     )  # fmt: skip
 
 
-def opinion() -> Opinion:
-    return Opinion(
-        opinion_id="op_1", decision_id="d1", event_id="e3", session_id="42", detector="stagnation", time=NOW_MS,
-        outcome=OpinionOutcome.RUNAWAY, why="one file is read again", model="judge-1",
-    )  # fmt: skip
-
-
 def one_of_each() -> list[KafkaRecord]:
     """A readable record of every topic."""
     return [
@@ -127,7 +119,6 @@ def one_of_each() -> list[KafkaRecord]:
         record(TOPICS.notifications, notification().to_json()),
         record(TOPICS.commands, command().to_json()),
         record(TOPICS.signals, signal().to_json()),
-        record(TOPICS.opinions, opinion().to_json()),
         record(TOPICS.control, control().to_json(), key=b"session:42"),
         record(TOPICS.policies, policy().to_json(), key=b"default"),
         dead_letter(),

@@ -30,6 +30,7 @@ from haltline.streams.audit.row_consistency import difference
 from haltline.streams.audit.signing import load_signer
 from haltline.streams.audit.statements import INTENDED
 from haltline.streams.audit.table import DeltaAuditTable
+from haltline.streams.audit.writer import Place
 from tests.builders import cases
 from tests.streams.audit.records import NOW_MS, TOPICS, event
 from tests.streams.audit.tables import AT_7, DAY_MS, FIRST, OF_FIRST, READER, Audit, add, writer
@@ -96,6 +97,20 @@ def test_each_column_that_follows_from_the_record_is_derived_again(audit: Audit)
     }  # fmt: skip
     for name, value in changed.items():
         assert difference(row | {name: value}, READER).startswith(f"its column {name} says {value!r}")
+
+
+def test_rows_of_a_topic_that_is_gone_are_passed_over_and_counted_and_their_chain_holds(audit: Audit) -> None:
+    opinions = Place(f"{TOPICS.prefix}opinions", 0)
+    sink = audit.writer(opinions)
+    add(sink, opinions, *range(5), value=b'{"v":1,"opinion_id":"o1","detector":"stagnation","outcome":"runaway"}')
+    sink.flush(NOW_MS, closing=True)
+    of_topic = f"\"topic\" = '{opinions.topic}'"
+    audit.table().update(updates={'"kind"': "'opinion'", '"summary"': "'as it was'"}, predicate=of_topic)
+    found = audit.verify()
+    assert (found.problems, found.rows, found.passed_over, found.verdict.words) == ([], 85, 5, "VERIFIED")
+    change("raw", "'{}'", f'{of_topic} AND "offset" = 3')(audit.table())
+    (problem,) = audit.verify().problems
+    assert (problem.place, problem.offset) == (f"{opinions.topic}[0]", 3)
 
 
 def test_a_chain_that_was_recreated_is_not_the_one_that_was_signed(audit: Audit) -> None:

@@ -34,13 +34,12 @@ class System:
         (folder / "secret").write_text(SECRET)
         self._folder = folder
 
-    def configure(self, url: str, *routes: dict[str, Any], **fields: Any) -> None:
+    def configure(self, url: str, **fields: Any) -> None:
         """A document with one webhook, `hook`."""
         (self._folder / "url").write_text(url)
         hook = {"kind": "webhook", "url_file": "url", "secret_file": "secret", **fields.pop("hook", {})}
-        result = [{"name": f"r{number}", "channels": ["hook"], **route} for number, route in enumerate(routes or ({},))]
         channels = {"hook": hook, **fields.pop("channels", {})}
-        self.file.write_text(yaml.safe_dump({"channels": channels, "routes": result, **fields}))
+        self.file.write_text(yaml.safe_dump({"channels": channels, **fields}))
 
     def produce(self, *records: IncidentRecord | bytes, ago_s: float = 0.0) -> None:
         """To the incidents topic, with a time before now."""

@@ -9,14 +9,16 @@ from pathlib import Path
 
 import orjson
 import pytest
+from confluent_kafka import Producer
 
 from haltline.schemas.dead_letter import BadRecord
-from haltline.schemas.incidents import IncidentChange, IncidentRecord
+from haltline.schemas.incidents import IncidentChange
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
 from haltline.streams.notify.config import BadConfig, load_config
+from tests.builders import T0_MS
 from tests.streams.commands import haltline
 from tests.streams.notify.receivers import SECRET, receiver
 from tests.streams.notify.records import change
@@ -35,47 +37,43 @@ def sample(metrics: object, name: str, **labels: str) -> float | None:
     return value
 
 
-def test_each_change_is_reported_once_though_its_record_comes_twice(system: System) -> None:
+ASKED = change("approval_wanted")
+"""What notifies people first."""
+
+
+def test_a_person_is_notified_when_it_asks_when_it_is_killed_and_when_it_is_over_once_each(system: System) -> None:
     with receiver("webhook") as there:
         system.configure(there.url, oldest="1h")
-        system.produce(change("opened", 1, "old"), ago_s=7200)
-        system.produce(change(), change(), change("counted", 2), change("escalated", 3))
+        system.produce(change("approval_wanted", 1, "old"), ago_s=7200)
+        system.produce(change(level="NUDGE"), change("approval_wanted", 2), change("approval_wanted", 2))
+        system.produce(change("counted", 3, request_id="apr_5d0c"), change("escalated", 4, level="KILL"))
+        system.produce(change("resolved", 5, level="KILL"), change("resolved", 2, "old"), change("resolved", 2, "hint"))
         with system.running():
-            outcomes = {record.incident_id: record.outcome for record in system.wait_for(3)}
-        assert outcomes == {"old": "too_old", "inc-1": "sent"}
-        assert [one.body["type"].rpartition(".")[2] for one in there.heard] == ["opened", "escalated"]
+            outcomes = {(record.incident_id, record.change.value): record.outcome for record in system.wait_for(4)}
+        assert outcomes.pop(("old", "approval")) == "too_old"
+        assert set(outcomes.values()) == {"sent"}
+        kinds = [one.body["type"].rpartition(".")[2] for one in there.heard]
+        assert kinds == ["approval_wanted", "killed", "resolved"]
 
 
-def test_of_two_notifiers_one_gathers_every_digest_and_the_other_takes_over_what_is_held_back(system: System) -> None:
-    """The sessions are on several partitions, which the group would share otherwise."""
-
-    def opened(what: str) -> list[IncidentRecord]:
-        return [change("opened", 1, f"{what}-{n}", scope_id=f"{what}{n}", session_id=f"{what}{n}") for n in range(8)]
-
-    with receiver("webhook") as there:
-        system.configure(there.url, {"digest": {"every": "1h"}})
-        with system.running() as (first, _), system.running() as (second, _):
-            both = (first, second)
-            wait_until(
-                lambda: all(one.verdict().ready for one in both) and not all(one.verdict().partitions for one in both),
-                "one sends and the other stands by",
-                deadline_s=60,
-            )
-            system.produce(*opened("due"), ago_s=7200)
-            system.wait_for(8)
-            system.produce(*opened("held"))
-            leads, follows = sorted(both, key=lambda one: one.verdict().partitions, reverse=True)
-            wait_until(lambda: leads.waiting == 8, "all are held back")
-            leads.stop()
-            wait_until(lambda: follows.waiting == 8, "the other has them all", deadline_s=60)
-        assert [len(one.body["data"]["changes"]) for one in there.heard] == [8]
+def test_of_the_addresses_of_one_file_each_has_a_queue_and_one_that_fails_is_tried_alone(system: System) -> None:
+    with receiver("webhook") as hook, receiver("json") as good, receiver("json") as busy:
+        busy.answers += [(503, {}, "busy"), (503, {}, "busy")]
+        urls = [one.url.replace("http://", "json://") for one in (good, busy)]
+        (system.file.parent / "urls").write_text("\n".join(urls))
+        system.configure(hook.url, channels={"phone": {"kind": "apprise", "urls_file": "urls"}})
+        system.produce(ASKED)
+        with system.running():
+            attempts = {record.channel: record.attempts for record in system.wait_for(3)}
+        assert attempts == {"hook": 1, "phone": 1, "phone:2": 3}
+        assert (len(good.heard), len(busy.heard)) == (1, 3)
 
 
 def test_it_waits_as_long_as_the_receiver_says_and_tries_again(system: System) -> None:
     with receiver("webhook") as there:
         there.answers += [(503, {}, "busy"), (429, {"Retry-After": "2"}, "slow down")]
         system.configure(there.url)
-        system.produce(change())
+        system.produce(ASKED)
         with system.running() as (_, metrics):
             (record,) = system.wait_for(1)
         assert (record.outcome, record.attempts, len(set(ids(there.heard)))) == ("sent", 3, 1)
@@ -87,14 +85,14 @@ def test_what_is_refused_is_a_dead_letter_and_the_next_one_is_sent(system: Syste
     with receiver("webhook") as there:
         there.answers.append((410, {}, f"gone: {there.url}"))
         system.configure(there.url)
-        system.produce(b"{}", change(), change("resolved", 2))
+        system.produce(b"{}", ASKED, change("resolved", 2))
         with system.running() as (_, metrics):
             found = {record.change: record for record in system.wait_for(2)}
-        assert {what: record.outcome for what, record in found.items()} == {"opened": "failed", "resolved": "sent"}
-        assert there.url not in found[IncidentChange.OPENED].detail
+        assert {what: record.outcome for what, record in found.items()} == {"approval": "failed", "resolved": "sent"}
+        assert there.url not in found[IncidentChange.APPROVAL].detail
         letters = {letter.reason: letter for letter in system.letters()}
         assert letters.keys() == {BadRecord.UNDELIVERED, BadRecord.INVALID}
-        assert letters[BadRecord.UNDELIVERED].raw == change().to_json()
+        assert letters[BadRecord.UNDELIVERED].raw == ASKED.to_json()
         assert sample(metrics, "notifications_total", channel="hook", outcome="failed") == 1
         assert sample(metrics, "dead_letters_total", reason="undelivered") == 1
 
@@ -102,15 +100,15 @@ def test_what_is_refused_is_a_dead_letter_and_the_next_one_is_sent(system: Syste
 def test_an_alert_that_is_open_is_reported_again_also_after_a_restart(system: System, tmp_path: Path) -> None:
     with receiver("webhook") as hook, receiver("alertmanager") as there:
         alerts = {"alerts": {"kind": "alertmanager", "url": there.url, "repeat": "1s"}}
-        system.configure(hook.url, {"channels": ["alerts"]}, channels=alerts)
-        system.produce(change())
+        system.configure(hook.url, channels=alerts)
+        system.produce(ASKED)
         with system.running():
             wait_until(lambda: len(there.heard) > 2, "the alert is said again")
         before = len(there.heard)
         with system.running():
             wait_until(lambda: len(there.heard) > before, "it is said again after a restart")
             system.produce(change("resolved", 2))
-            system.wait_for(2)
+            system.wait_for(4)
         result = {one.body[-1]["labels"]["incident_id"] for one in there.heard}
         assert result == {"inc-1"}
 
@@ -119,7 +117,7 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
     kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
 ) -> None:
     system = System(kafka.bootstrap, kafka_topics, tmp_path)
-    changes = [change("opened", 1, f"inc-{n}", scope_id=f"s{n}") for n in range(8)]
+    changes = [change("approval_wanted", 1, f"inc-{n}", scope_id=f"s{n}") for n in range(8)]
     changes += [change("resolved", 2, f"inc-{n}", scope_id=f"s{n}") for n in range(8)]
     with receiver("webhook") as there, Children(tmp_path / "logs") as children:
         system.configure(there.url)
@@ -138,7 +136,7 @@ def test_a_kill_between_a_message_and_its_record_loses_nothing_and_repeats_only_
         found = system.wait_for(len(changes))
         assert second.stop(within_s=30) == 0, second.last_lines()
         third = children.start_module("third", "haltline.cli", arguments)
-        system.produce(change("escalated", 3, "inc-0", scope_id="s0"))
+        system.produce(change("approval_wanted", 1, "inc-9", scope_id="s0"))
         system.wait_for(len(changes) + 1)
         assert third.stop(within_s=30) == 0, third.last_lines()
         received = Counter(ids(there.heard))
@@ -153,18 +151,29 @@ DOCUMENT = """\
 console: https://console.example
 channels:
   hook: {kind: webhook, url_file: url, secret_file: secret}
-  pager:
-    kind: pagerduty
-    routing_key_file: key
+  alerts:
+    kind: alertmanager
+    url: http://127.0.0.1:1
+    give_up_after: 15m
+    token_file: key
+"""
+OLD = """\
+console: https://console.example
+channels:
+  hook: {kind: webhook, url_file: url, secret_file: secret}
+  pager: {kind: pagerduty, routing_key_file: key}
+  chat: {kind: slack, url_file: url}
+  office: {kind: teams, url_file: url}
+  mail: {kind: email, host: localhost, from: haltline@example.org, to: [ada@example.org]}
 routes:
   - name: night
     match: {level: PAUSE, agent: "clean*"}
-    channels: [hook]
+    channels: [hook, pager]
     quiet: [{from: "22:00", to: "07:00", time_zone: Europe/Berlin}]
-  - name: rest
-    channels: [pager]
-    digest: {every: 15m, by: [agent]}
+    continue: true
+  - {name: rest, channels: [mail], digest: {every: 15m, by: [agent]}}
 """
+"""A document of a release with routes."""
 
 
 @pytest.fixture
@@ -180,16 +189,12 @@ run = partial(haltline, "notify")
 
 def test_a_document_that_is_wrong_is_refused_with_its_line(document: Path) -> None:
     for there, instead, problem in (
-        ("PAUSE", "PUASE", ":9: routes.0.match.level: Input should be"),
-        ("15m", "15", ":14: routes.1.digest.every: expected a length of time"),
-        ("[hook]", "[hok]", "routes: route night: expected channels of hook, pager, got hok"),
-        ("routing_key_file", "routing_key", ":4: channels.pager.pagerduty"),
-        ("Europe/Berlin", "Europe/Bern", ":11: routes.0.quiet.0.time_zone: expected a time zone"),
-        ('"22:00"', '"07:00"', ":8: routes.0: expected hours that end"),
-        ("name: rest", "name: night", "expected each name once, got 'night' again"),
-        ("kind: pagerduty", "kind: pager", ":4: channels.pager: Input tag 'pager'"),
+        ("15m", "15", ":7: channels.alerts.alertmanager.give_up_after: expected a length of time"),
+        ("secret_file", "secret", ":3: channels.hook.webhook"),
+        ("kind: alertmanager", "kind: alert", ":4: channels.alerts: Input tag 'alert'"),
         ("https://console", "console", "console: expected an address with https://"),
-        ("routes:", "routes: [", ":8: expected YAML"),
+        ("channels:", "channels: [", ":4: expected YAML"),
+        ("channels:", "routing:", "channels: expected at least one, got none"),
     ):
         document.write_text(DOCUMENT.replace(there, instead))
         with pytest.raises(BadConfig) as refused:
@@ -198,39 +203,66 @@ def test_a_document_that_is_wrong_is_refused_with_its_line(document: Path) -> No
     assert run("check", document).exit_code == 2
 
 
+def test_a_document_of_a_release_with_routes_is_used_with_one_warning_and_check_fails(document: Path) -> None:
+    document.write_text(OLD)
+    config = load_config(document)
+    assert list(config.channels) == ["hook"]
+    assert config.gone.startswith(f"{document}: gone and without effect: channels.pager (instead: kind apprise with ")
+    for name in ("pager", "chat", "office", "mail"):
+        assert f"channels.{name} (instead: " in config.gone
+    assert "routes (instead: every channel is notified; Alertmanager has routes, groups, " in config.gone
+    checked = run("check", document)
+    assert (checked.exit_code, checked.stderr.splitlines()) == (1, [config.gone])
+    document.write_text("channels: {mail: {kind: email}}\nroutes: []\n")
+    assert load_config(document).gone.endswith("no channel is left, so nobody is notified")
+
+
+def test_an_incident_that_an_older_notifier_reported_is_ended(system: System) -> None:
+    """Its records have the route and the message's id, and its notification ids are those of revisions."""
+    record = {
+        "v": 1, "notification_id": "ntf_1", "message_id": "ntf_1", "incident_id": "inc-1", "revision": 1,
+        "change": "opened", "state": "open", "level": "PAUSE", "session_id": "s1", "channel": "hook", "route": "night",
+        "outcome": "sent", "at": T0_MS, "due": T0_MS,
+    }  # fmt: skip
+    producer = Producer({"bootstrap.servers": system.bootstrap, "partitioner": "murmur2_random"})
+    producer.produce(system.topics.notifications, key=b"s1", value=orjson.dumps(record))
+    assert producer.flush(30) == 0
+    with receiver("webhook") as there:
+        system.configure(there.url)
+        system.produce(change("resolved", 2))
+        with system.running():
+            system.wait_for(2)
+        assert [one.body["type"].rpartition(".")[2] for one in there.heard] == ["resolved"]
+
+
 def test_check_reads_the_files_of_secrets_and_reports_no_secret(document: Path) -> None:
     assert run("check", document).exit_code == 0
     (document.parent / "secret").write_text("whsec_5hort")
     refused = run("check", document)
     assert (refused.exit_code, "channels.hook: " in refused.output, "5hort" in refused.output) == (2, True, False)
-    for field in ("password", "key", "routing_key_file"):
-        document.write_text(DOCUMENT.replace("routing_key_file: key", f"{field}: [pa55word]"))
+    for field in ("password", "key", "token_file"):
+        document.write_text(DOCUMENT.replace("token_file: key", f"{field}: [pa55word]"))
         refused = run("check", document)
         assert (refused.exit_code, "pa55word" in refused.output) == (2, False)
 
 
-def test_a_test_message_says_that_it_is_one_and_is_ended_at_once_where_incidents_are_kept(document: Path) -> None:
+def test_a_test_message_says_that_it_is_one_and_is_ended_at_once(document: Path) -> None:
     with receiver("webhook") as there:
         (document.parent / "url").write_text(there.url)
-        done = run("test", "--config", document, "--route", "night")
+        done = run("test", "--config", document, "--channel", "hook")
     assert (done.exit_code, done.output) == (0, "channel hook: accepted\n")
-    assert "This is a test of the route night" in there.heard[0].body["data"]["incident"]["summary"]
-    with receiver("pagerduty") as there:
-        document.write_text(DOCUMENT.replace("routing_key_file: key", f"routing_key_file: key\n    url: {there.url}"))
-        assert run("test", "--config", document, "--route", "rest").exit_code == 0
-    assert [one.body["event_action"] for one in there.heard] == ["trigger", "resolve"]
+    assert "This is a test of the channel hook" in there.heard[0].body["data"]["incident"]["summary"]
+    assert [one.body["data"]["kind"] for one in there.heard] == ["approval_wanted", "resolved"]
 
 
 def test_check_and_test_print_one_json_document_without_the_address_and_a_document_may_be_toml(document: Path) -> None:
     checked = orjson.loads(run("check", document, "--json").stdout)
-    assert checked == {"channels": ["hook", "pager"], "routes": ["night", "rest"], "unused": []}
-    refused = run("test", "--config", document, "--route", "night", "--json")
+    assert checked == {"channels": ["hook", "alerts"], "gone": None}
+    refused = run("test", "--config", document, "--channel", "hook", "--json")
     (sent,) = orjson.loads(refused.stdout)
     assert (refused.exit_code, sent["channel"], sent["accepted"]) == (1, "hook", False)
     assert (sent["error"] in refused.stderr, "5ecret" in refused.output) == (True, False)
-    assert run("test", "--config", document, "--route", "none").exit_code == 2
+    assert run("test", "--config", document, "--channel", "none").exit_code == 2
     toml = document.with_suffix(".toml")
-    toml.write_text(
-        '[channels.hook]\nkind = "slack"\nurl_file = "url"\n[[routes]]\nname = "all"\nchannels = ["hook"]\n'
-    )
-    assert load_config(toml).channels["hook"].kind == "slack"
+    toml.write_text('[channels.phone]\nkind = "apprise"\nurls_file = "url"\n')
+    assert load_config(toml).channels["phone"].kind == "apprise"

@@ -9,7 +9,6 @@ from confluent_kafka import Producer
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.opinions import Opinion
 from haltline.schemas.partitioner import partition_of
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
@@ -76,11 +75,6 @@ class LiveLog:
         """Process an operator's command."""
         self.now_ms = max(self.now_ms, command.time)
         self.send(TOPICS.commands, key=command.id.encode(), value=command.to_json())
-        self._work()
-
-    def opinion(self, opinion: Opinion) -> None:
-        """Process a model's answer."""
-        self.send(TOPICS.opinions, key=opinion.session_id.encode(), value=opinion.to_json())
         self._work()
 
     def publish(self, policy: Policy) -> None:

@@ -24,8 +24,6 @@ def test_each_role_writes_what_is_its_own_and_nothing_else() -> None:
     assert may(Role.AGENT, May.WRITE) == {TOPICS.actions, TOPICS.feedback}
     assert may(Role.AUDIT, May.WRITE) == set()
     assert [role for role in Role if TOPICS.control in may(role, May.WRITE)] == [Role.WORKER]
-    assert may(Role.OPINION, May.WRITE) == {TOPICS.opinions}
-    assert [role for role in Role if TOPICS.opinions in may(role, May.WRITE)] == [Role.OPINION]
     assert may(Role.SHADOW, May.WRITE) == {TOPICS.detections, TOPICS.interventions, "shadow-changelog"}
     assert may(Role.SHADOW, May.READ) == {*TOPICS.session_sources, TOPICS.policies, "shadow-changelog"}
     groups = {g.name for g in WANTED if g.principal == PRINCIPALS[Role.SHADOW] and g.may is May.READ}

@@ -17,6 +17,7 @@ from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.engine.memories import looked_at, opened
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topic_sets import ORIGIN
+from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import Refusal
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions import state_codec
@@ -24,7 +25,7 @@ from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 from haltline.streams.sessions.state_codec import CorruptState, UnreadableState, due_of
 from haltline.streams.sessions.timers import TimerQueue
-from tests.builders import T0_MS, cases
+from tests.builders import T0_MS, bash, cases, some
 from tests.streams.sessions.bench import (
     DAY_S,
     ELSEWHERE,
@@ -290,6 +291,16 @@ def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> 
     with pytest.raises(CorruptState, match="state version: expected 3 or less, got 4") as raised:
         state_codec.decode(b'{"v": 4, "session_id": "s1"}')
     assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
+
+
+def test_a_second_opinion_that_an_older_release_requested_ends_without_an_answer() -> None:
+    """It asked a model about three reads of one file, and without an answer in time it would have paused the next."""
+    state = state_codec.decode((GOLDEN / "state_v2_open_question.json").read_bytes())
+    policy = parse_policy("opinion: {rules: [repetition], lower: medium, without_answer: pause, timeout_s: 60}")
+    late = bash(100, "ls").model_copy(update={"session_id": state.session_id})
+    effects = Core(policy).on_event(state, late)
+    assert (effects.applied, effects.decision, effects.detections) == (True, None, ())
+    assert [hint.said for hint in some(state.standing.history).entries] == [True], "the hint stands"
 
 
 WRITTEN = state_codec.encode(SessionState("s1"))

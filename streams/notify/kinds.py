@@ -1,0 +1,55 @@
+"""The changes of incidents that people are notified of, and for whom. Pure: the same after every restart."""
+
+import hashlib
+from collections.abc import Collection
+from enum import StrEnum
+from typing import NamedTuple
+
+from haltline.schemas.decisions import Level
+from haltline.schemas.incidents import IncidentRecord, IncidentState
+
+
+class Kind(StrEnum):
+    """The kind of a notification; an incident has each at most once."""
+
+    APPROVAL_WANTED = "approval_wanted"
+    """The incident asks a person for the first time: to approve a call, or to release a session that is held."""
+    KILLED = "killed"
+    """A session, or another scope, was killed."""
+    RESOLVED = "resolved"
+    """An incident that was notified of is over."""
+
+
+def kind_of(record: IncidentRecord) -> Kind | None:
+    """Return the kind of notification for the state of an incident; None: hints and refusals notify nobody."""
+    if record.state is IncidentState.RESOLVED:
+        return Kind.RESOLVED
+    if record.level is Level.KILL:
+        return Kind.KILLED
+    return None if record.request_id is None else Kind.APPROVAL_WANTED
+
+
+class Planned(NamedTuple):
+    """One notification: what a channel is notified of."""
+
+    channel: str
+    kind: Kind
+    notification_id: str
+
+    @classmethod
+    def of(cls, record: IncidentRecord, kind: Kind, channel: str) -> "Planned":
+        """Return the notification of this kind; an incident has one id for each kind and channel."""
+        identity = f"{record.incident_id}|{kind}|{channel}"
+        return cls(channel, kind, f"ntf_{hashlib.sha256(identity.encode()).hexdigest()[:32]}")
+
+
+def plan(record: IncidentRecord, channels: Collection[str], already: Collection[str]) -> list[Planned]:
+    """Return the notifications for the state of an incident, of which those that were sent before are not sent again.
+
+    `already` are the channels that were notified of this incident: they alone are notified of its end.
+    """
+    kind = kind_of(record)
+    if kind is None:
+        return []
+    found = [channel for channel in already if channel in channels] if kind is Kind.RESOLVED else channels
+    return [Planned.of(record, kind, channel) for channel in found]
