@@ -80,8 +80,10 @@ _SDKS = frozenset(listed("""
 _OWNERS = _SDKS | frozenset(listed("""
     client clients api service services svc sdk admin account wallet bank exchange broker ec2 s3 rds iam sns sqs ses kms
     ecs eks dynamodb route53 cloudformation cloudfront lambda_client drive gmail sheets k8s kube mailer transporter
-    zone dns registry repo crm core v1 apps batch droplet cluster gh gl
+    zone dns registry repo crm droplet cluster gh gl
 """))  # fmt: skip
+_SHORT_OWNERS = frozenset(("core", "v1", "apps", "batch"))
+"""Variables of Kubernetes' clients. In a path, such as `vllm.core.evictor`, they say nothing."""
 _IMPORTS = re.compile(r"(?:\b(?:import|from|require|use|using|gem|Import-Module)\b)[\s('\"]*(@?[\w./:@-]+)")
 _MAX_IMPORTS = 64
 _OF_FORM = frozenset(listed("begin async command request with response raw namespaced sync input"))
@@ -198,7 +200,7 @@ class Method:
     def __post_init__(self) -> None:
         self.last = self.owner.rpartition(".")[2].lower()
         self.in_snake = "_".join(words(self.name.removesuffix("Command")))
-        self.is_outside = self.reaches_out or not _OWNERS.isdisjoint(words(self.owner))
+        self.is_outside = self.reaches_out or self.last in _SHORT_OWNERS or not _OWNERS.isdisjoint(words(self.owner))
 
     @property
     def texts(self) -> tuple[str, ...]:
