@@ -171,6 +171,13 @@ def _createdb(invocation: Invocation) -> Iterator[str]:
     return (f"database={name}" for name in invocation.options("-h -p -U -O -T -E").operands[:1])
 
 
+def _prisma(invocation: Invocation) -> Iterator[str]:
+    """`prisma init --datasource-provider sqlite`: the database of the new project is a file in it."""
+    options = invocation.options("--datasource-provider --url --output")
+    if options.operands[:1] == ("init",) and "sqlite" in options.values("--datasource-provider"):
+        yield f"database={invocation.path('.')}"
+
+
 def _docker(invocation: Invocation) -> Iterator[str]:
     options = invocation.options("--name -t --tag -f --file")
     words = options.operands
@@ -226,6 +233,7 @@ _TOOLS: Mapping[str, Reader] = {
     "snowsql": _sql("-q"),
     **dict.fromkeys(("sqlite", "bq"), _sql()),
     "createdb": _createdb,
+    "prisma": _prisma,
     "docker": _docker,
     "kubectl": _kubectl,
     "aws": _aws,

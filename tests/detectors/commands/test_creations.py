@@ -21,6 +21,8 @@ CASES: list[tuple[str, str, tuple[str, ...]]] = [
     ("a table is made", "psql -c 'create table t (a int)'", ("table=t",)),
     ("a table from a heredoc is made", "sqlite3 x.db <<E\ncreate table t (a);\nE", ("table=t",)),
     ("a database is made", "createdb shop", ("database=shop",)),
+    ("so is that of a project", "cd /w && npx prisma init --datasource-provider sqlite", ("database=/w",)),
+    ("one elsewhere is not", "npx prisma init --datasource-provider postgresql", ()),
     ("a container is made", "docker run -d --name web nginx", ("container=web",)),
     ("a volume is made", "docker volume create v", ("volume=v",)),
     ("a namespace is made", "kubectl create ns x", ("k8s=namespace/x",)),
