@@ -62,7 +62,9 @@ def led_to(bootstrap: str, topics: Topics) -> dict[str, Led]:
         led = found[incident.key]
         led.incidents.add(incident.incident_id)
         kind = kinds.kind_of(incident)
-        if kind is kinds.Kind.RESOLVED and all(one != incident.incident_id for one, _ in led.notifiable):
+        if kind is kinds.Kind.RESOLVED and (
+            kinds.ends_by_its_kill(incident) or all(one != incident.incident_id for one, _ in led.notifiable)
+        ):
             continue
         if kind is not None:
             led.notifiable.add((incident.incident_id, kind))

@@ -55,8 +55,8 @@ def serve(
 ) -> None:
     """Notify people of incidents, by webhook, Alertmanager or apprise, until SIGTERM or Ctrl-C.
 
-    Each channel is notified when an incident first asks a person, of a kill, and when that is over. Exit 0 after a
-    clean stop. docs/notifications.md describes the document.
+    Each channel is notified when an incident first asks a person, of a kill, and when it is over without one. Exit 0
+    after a clean stop. docs/notifications.md describes the document.
 
     Example: haltline notify --config notify.yaml --bootstrap kafka-1:9092
     """

@@ -1,7 +1,7 @@
 """The changes of incidents that people are notified of, and for whom. Pure: the same after every restart."""
 
 import hashlib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -17,7 +17,16 @@ class Kind(StrEnum):
     KILLED = "killed"
     """A session, or another scope, was killed."""
     RESOLVED = "resolved"
-    """An incident that was notified of is over."""
+    """An incident that was notified of is over, other than by its kill."""
+
+
+def ends_by_its_kill(record: IncidentRecord) -> bool:
+    """Return whether its kill ended it, in the same step: the notification of the kill is its last one."""
+    return (
+        record.state is IncidentState.RESOLVED
+        and record.level is Level.KILL
+        and record.resolution == f"{record.scope}_killed"
+    )
 
 
 def kind_of(record: IncidentRecord) -> Kind | None:
@@ -43,13 +52,17 @@ class Planned(NamedTuple):
         return cls(channel, kind, f"ntf_{hashlib.sha256(identity.encode()).hexdigest()[:32]}")
 
 
-def plan(record: IncidentRecord, channels: Collection[str], already: Collection[str]) -> list[Planned]:
+def plan(record: IncidentRecord, channels: Mapping[str, bool], already: Collection[str]) -> list[Planned]:
     """Return the notifications for the state of an incident, of which those that were sent before are not sent again.
 
-    `already` are the channels that were notified of this incident: they alone are notified of its end.
+    `channels`: whether each repeats what is open. `already` are those that were notified of this incident: they alone
+    are notified of its end, and of an end by its kill only who would repeat it for ever.
     """
     kind = kind_of(record)
     if kind is None:
         return []
-    found = [channel for channel in already if channel in channels] if kind is Kind.RESOLVED else channels
+    found: Collection[str] = channels
+    if kind is Kind.RESOLVED:
+        every = not ends_by_its_kill(record)
+        found = [channel for channel in already if channel in channels and (every or channels[channel])]
     return [Planned.of(record, kind, channel) for channel in found]

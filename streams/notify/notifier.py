@@ -62,6 +62,7 @@ class Notifier:
             name: ChannelThread(name, receiver, metrics, settled=self._settled, on_failure=self._fail)
             for name, receiver in receivers_of(config).items()
         }
+        self._repeats = {name: channel.repeats for name, channel in self._channels.items()}
         for name in self._channels:
             self._measure(name)
         self._recorder = Recorder(settings, metrics, stop=self._stop, on_failure=self._fail)
@@ -211,7 +212,7 @@ class Notifier:
 
     def _plan(self, origin: Origin, record: IncidentRecord) -> None:
         owned, at_ms = origin.partition, now_ms()
-        planned = plan(record, self._channels, owned.channels_of(record.incident_id))
+        planned = plan(record, self._repeats, owned.channels_of(record.incident_id))
         fresh = [one for one in planned if owned.claim(one.notification_id, at_ms)]
         owned.read(origin.offset, len(fresh))
         for one in fresh:
@@ -235,7 +236,7 @@ class Notifier:
         return Item(channel=planned.channel, message=message, origin=origin)
 
     def _repeated(self, channel: str, record: IncidentRecord) -> IncidentRecord | None:
-        return record if self._channels[channel].repeats else None
+        return record if self._repeats[channel] else None
 
     # Outcomes; from any thread.
 

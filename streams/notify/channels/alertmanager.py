@@ -12,10 +12,13 @@ from haltline.schemas.record import rfc3339
 from haltline.streams.notify import config
 from haltline.streams.notify.channels.base import Secrets
 from haltline.streams.notify.channels.http import Http
+from haltline.streams.notify.kinds import ends_by_its_kill
 from haltline.streams.notify.notification_text import Message, severity_of
 
 _LASTS: Final = timedelta(days=7)
 """The validity of an alert: without an end, Alertmanager would resolve it after five minutes."""
+_LASTS_AFTER_KILL: Final = timedelta(hours=1)
+"""A kill ends its incident at once, and Alertmanager never sends an alert that ends while it waits for the group."""
 
 
 class Alertmanager:
@@ -46,12 +49,13 @@ class Alertmanager:
         """Return the alert, and the ends of those with lower severities: severity is part of an alert's identity."""
         record = message.record
         current = severity_of(record)
-        is_open = record.state is not IncidentState.RESOLVED
+        by_kill = ends_by_its_kill(record)
+        is_open = record.state is not IncidentState.RESOLVED or by_kill
         ended = [severity for severity in Severity if severity < current or (severity is current and not is_open)]
         now_ms = time.time_ns() // 1_000_000
         # An agent's clock may be ahead, and an end in the future would not be an end yet.
         alerts = [self._alert(message, severity, min(record.changed_at, now_ms)) for severity in ended]
-        until_ms = now_ms + round(_LASTS.total_seconds() * 1000)
+        until_ms = now_ms + round((_LASTS_AFTER_KILL if by_kill else _LASTS).total_seconds() * 1000)
         return [*alerts, self._alert(message, current, until_ms)] if is_open else alerts
 
     def _alert(self, message: Message, severity: Severity, ends_ms: int) -> dict[str, Any]:

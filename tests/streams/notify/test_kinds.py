@@ -45,7 +45,7 @@ def test_each_kind_is_sent_once_and_an_end_to_those_who_were_notified() -> None:
             change("resolved", 2, "other"),
         )
     ):
-        for channel, _, one in plan(record, ("hook", "phone:2"), owned.channels_of(record.incident_id)):
+        for channel, _, one in plan(record, {"hook": False, "phone:2": False}, owned.channels_of(record.incident_id)):
             if owned.claim(one, T0_MS):
                 owned.record(record.incident_id, channel, record.state)
                 sent.append((number, channel))
@@ -53,7 +53,27 @@ def test_each_kind_is_sent_once_and_an_end_to_those_who_were_notified() -> None:
 
 
 def test_a_channel_that_is_gone_hears_no_end() -> None:
-    assert [one.channel for one in plan(change("resolved", 2), ("hook",), ("hook", "pager"))] == ["hook"]
+    assert [one.channel for one in plan(change("resolved", 2), {"hook": False}, ("hook", "pager"))] == ["hook"]
+
+
+@cases(
+    "fields, told",
+    {
+        "its kill ends it": ({"resolution": "session_killed"}, ["alerts"]),
+        "the kill of its agent": ({"resolution": "agent_killed", "scope": "agent", "scope_id": "a"}, ["alerts"]),
+        "a late stop after its kill": ({"resolution": "kill_acknowledged"}, ["hook", "alerts"]),
+        "a question that a person answered by a kill": (
+            {"resolution": "session_killed", "level": "PAUSE"},
+            ["hook", "alerts"],
+        ),
+    },
+)
+def test_an_end_by_its_own_kill_is_told_to_those_alone_who_would_repeat_it(
+    fields: dict[str, str], told: list[str]
+) -> None:
+    record = change("resolved", 3, **({"level": "KILL"} | fields))
+    channels = {"hook": False, "alerts": True}
+    assert [one.channel for one in plan(record, channels, tuple(channels))] == told
 
 
 def test_a_link_opens_one_request_for_a_while_and_no_other_key_makes_one() -> None:

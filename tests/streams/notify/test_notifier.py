@@ -3,7 +3,9 @@
 import os
 import signal
 import threading
+import time
 from collections import Counter
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 
@@ -54,6 +56,22 @@ def test_a_person_is_notified_when_it_asks_when_it_is_killed_and_when_it_is_over
         assert set(outcomes.values()) == {"sent"}
         kinds = [one.body["type"].rpartition(".")[2] for one in there.heard]
         assert kinds == ["approval_wanted", "killed", "resolved"]
+
+
+def test_a_kill_is_one_notification_though_it_ends_its_incident_and_its_alert_fires_for_an_hour(system: System) -> None:
+    with receiver("webhook") as hook, receiver("alertmanager") as there:
+        system.configure(hook.url, channels={"alerts": {"kind": "alertmanager", "url": there.url}})
+        system.produce(change("opened", 1, level="KILL"))
+        system.produce(
+            change("resolved", 2, level="KILL", resolution="session_killed"), change("approval_wanted", 3, "next")
+        )
+        with system.running():
+            system.wait_for(5)
+        assert [one.body["type"].rpartition(".")[2] for one in hook.heard] == ["killed", "approval_wanted"]
+        now_s, (killed, ended, _) = time.time(), there.heard
+        for sent, least_s, most_s in ((killed, 6 * 86_400, 7 * 86_400), (ended, 1800, 3600)):
+            ends_s = datetime.fromisoformat(sent.body[-1]["endsAt"]).timestamp()
+            assert least_s < ends_s - now_s <= most_s
 
 
 def test_of_the_addresses_of_one_file_each_has_a_queue_and_one_that_fails_is_tried_alone(system: System) -> None:
