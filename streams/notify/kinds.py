@@ -56,7 +56,7 @@ def plan(record: IncidentRecord, channels: Mapping[str, bool], already: Collecti
     """Return the notifications for the state of an incident, of which those that were sent before are not sent again.
 
     `channels`: whether each repeats what is open. `already` are those that were notified of this incident: they alone
-    are notified of its end, and of an end by its kill only who would repeat it for ever.
+    are notified of its end, and of an end by its kill only those that would repeat it permanently.
     """
     kind = kind_of(record)
     if kind is None:

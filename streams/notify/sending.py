@@ -225,7 +225,7 @@ class ChannelThread:
             raise Failed(f"unexpected {type(error).__name__}", again=False) from None
 
     def _repeat(self) -> None:
-        sender = cast("Repeating", self._sender)
+        sender = cast(Repeating, self._sender)
         with self._changed:
             items = list(self._open.values())
             if time.monotonic() - self._repeated_s < sender.repeat_s:
