@@ -106,8 +106,8 @@ typescript: ## Build the npm package in clients/typescript; `npm test` there, an
 	else echo "clients/typescript: expected Node 20 or newer and npm, got $$(node --version 2>/dev/null || echo none)" >&2; \
 	  [ "$$CI" != true ]; fi
 
-check: setup ## Format, lint, types and the direction of imports
-	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache'; do \
+check: setup ## Format, lint, types, the direction of imports, and what nothing uses
+	@status=0; for tool in 'ruff format --check' 'ruff check' mypy 'lint-imports --no-cache' 'python -m tests.unused'; do \
 	  echo "$$tool"; $(BIN)/$$tool || status=1; done; exit $$status
 
 docs: setup ## Build the documentation site into build/site; a broken link fails it
