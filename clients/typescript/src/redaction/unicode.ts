@@ -4,8 +4,6 @@
 export const WORD = "[\\p{L}\\p{N}_]";
 /** Python's `\s` in text; JavaScript's differs in U+001C to U+001F, U+0085 and U+FEFF. */
 export const SPACES = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
-/** Python's `\b`. */
-export const BOUNDARY = `(?:(?<=${WORD})(?!${WORD})|(?<!${WORD})(?=${WORD}))`;
 
 // Equal to ASCII letters in Python when case is ignored; Node 20 has no inline flag for it.
 const ALSO: Readonly<Record<string, string>> = { i: "\u0130\u0131", s: "\u017f", k: "\u212a" };
