@@ -106,7 +106,7 @@ def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, conso
         sessions=len(states),
         rounds=rounds,
         costs={way.name: way.cost for way in ways},
-        states=[_states(list(states.values()), version) for version in (2, 3)],
+        states=_states(list(states.values())),
     )
 
 
@@ -208,16 +208,15 @@ def decide(core: Core, states: dict[str, SessionState], events: Iterable[ActionE
         states[session_id] = core.on_event(states.get(session_id), event, at).state
 
 
-def _states(states: Sequence[SessionState], version: int) -> States:
+def _states(states: Sequence[SessionState]) -> States:
     began = time.process_time_ns()
-    values = [state_codec.encode(state, version) for state in states]
+    values = [state_codec.encode(state) for state in states]
     encoded = time.process_time_ns()
     for value in values:
         state_codec.decode(value)
     decoded = time.process_time_ns()
     sizes = list(map(len, values))
     return States(
-        version=version,
         sessions=len(states),
         bytes_median=round(median(sizes)),
         bytes_max=max(sizes),

@@ -63,7 +63,6 @@ def run(
             metrics=SessionMetrics(metrics),
             policies=policies.take,
             changelog=settings.changelog,
-            state_version=settings.state_version,
         )
 
     try:

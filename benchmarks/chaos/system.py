@@ -81,14 +81,11 @@ class System:
         self._cluster.make_topics(self.topics, *self.changelogs.values())
 
     def start_workers(self) -> None:
-        """Start the workers of both groups.
-
-        Every second one is a static member; the others write states of the newer version, as in a group that changes.
-        """
+        """Start the workers of both groups; every second one is a static member."""
         base = ["worker", "--bootstrap", self.bootstrap, "--prefix", PREFIX, "--group", GROUP]
         base += ["--policy", str(document(self.folder)), "--session-timeout", f"{SESSION_TIMEOUT_S:g}"]
         for number, name in enumerate(self.workers):
-            options = ["--instance-id", name] if number % 2 == 0 else ["--state-version", "3"]
+            options = ["--instance-id", name] if number % 2 == 0 else []
             self.fleet.add(name, [*base, "--rules", Runs.ENFORCED, *options])
         self.fleet.add(SHADOW, [*base, "--rules", Runs.SHADOW, "--instance-id", SHADOW])  # as in deploy/
 

@@ -1,6 +1,5 @@
 """The results of `benchmarks.core` as data, JSON and tables."""
 
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -60,7 +59,6 @@ class DetectorCost:
 class States:
     """The final states of sessions, as written to the changelog."""
 
-    version: int
     sessions: int
     bytes_median: int
     bytes_max: int
@@ -81,8 +79,8 @@ class Measured:
     event_bytes: float
     sessions: int
     rounds: int
+    states: States
     costs: dict[str, Cost] = field(default_factory=dict)
-    states: Sequence[States] = ()
     profile_events: int = 0
     by_rules: dict[str, Cost] = field(default_factory=dict)
     """The core's cost over the events of the profile, by the rules that run."""
@@ -99,7 +97,7 @@ class Measured:
             ],
             "profile": {"events": self.profile_events, "costs": [asdict(cost) for cost in self.by_rules.values()]},
             "detectors": [asdict(cost) for cost in self.detectors],
-            "states": list(map(asdict, self.states)),
+            "states": asdict(self.states),
             "machine": machine(),
         }
 
@@ -118,17 +116,17 @@ def show(measured: Measured, console: Console) -> None:
     if measured.by_rules:
         console.print(_rules(measured))
         console.print(_profile(measured))
-    for s in measured.states:
-        console.print(
-            f"State of a session, version {s.version}: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most "
-            f"({s.largest}); {s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
-            highlight=False,
-        )
-        parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]
-        console.print(
-            f"  of it before compression, in the median: {', '.join(f'{name} {size:,}' for name, size in parts)}",
-            highlight=False,
-        )
+    s = measured.states
+    console.print(
+        f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most "
+        f"({s.largest}); {s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
+        highlight=False,
+    )
+    parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]
+    console.print(
+        f"  of it before compression, in the median: {', '.join(f'{name} {size:,}' for name, size in parts)}",
+        highlight=False,
+    )
     reached = measured.costs[CORE].per_cpu_s / _AIM_PER_S
     console.print(f"Aim: {_AIM_PER_S:,} events/s on one quiet core; here {reached:.0%} of it, by processor time")
 

@@ -47,9 +47,9 @@ _BURST_ENDS_SHARE: Final = 0.25
 
 
 def start_worker(
-    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool, version: int
+    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool
 ) -> Process:
-    """Start a worker that writes states of this version.
+    """Start a worker.
 
     `follows`: it asks which topics are in use, as after they were grown.
     """
@@ -73,7 +73,6 @@ def start_worker(
             instance_id=instance_id,
             standby_replicas=standbys,
             older_controls=older,
-            state_version=version,
         )
         end = cast("Callable[[BaseException], NoReturn]", process.end)
         bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
@@ -88,7 +87,6 @@ def start_worker(
                 metrics=SessionMetrics(NoMetrics()),
                 now_ms=system.time_ms,
                 changelog=settings.changelog,
-                state_version=settings.state_version,
             )
 
         for bridge in bridges:

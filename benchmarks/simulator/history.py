@@ -116,9 +116,8 @@ class History:
         if name in self.instances:
             instance_id = self.instances[name]
             process = start_worker(
-                world, broker, name, instance_id=instance_id, standbys=self.standbys, follows=follows,
-                version=2 + len(self.all) % 2,  # as while a group changes to the newer one
-            )  # fmt: skip
+                world, broker, name, instance_id=instance_id, standbys=self.standbys, follows=follows
+            )
         elif name == CONSOLE:
             process = start_console(
                 world, broker, name, far_away(self.engine, self.around_transaction), follows=follows

@@ -71,15 +71,6 @@ def worker(
     standby_replicas: Annotated[
         int, typer.Option(help="How many other workers keep a warm copy of each partition's state.", min=0)
     ] = 0,
-    state_version: Annotated[
-        int,
-        typer.Option(
-            help="Format of the states written. 3 takes a third fewer bytes; set it once every worker of the group "
-            "runs a release that has this option: an older one resets a state of version 3.",
-            min=2,
-            max=3,
-        ),
-    ] = 2,
     session_timeout: Annotated[
         float, typer.Option(help="Seconds without a heartbeat after which a worker loses its partitions.", min=1)
     ] = 10.0,
@@ -117,7 +108,6 @@ def worker(
             instance_id=instance_id,
             checkpoint_interval_s=checkpoint_interval,
             standby_replicas=standby_replicas,
-            state_version=state_version,
             session_timeout_s=session_timeout,
             fetch_wait_ms=fetch_wait_ms,
             metrics_host=metrics_host,

@@ -168,7 +168,7 @@ class Novelty(Stored, dict=True):
     """Recent words of calls and results, the oldest first, separated by spaces."""
     whole: WholeResults = field(default_factory=WholeResults)
     templates: dict[int, int] = field(default_factory=dict)
-    """By checksum of a line: its number of results, and part of the last one's checksum; see `template_of`."""
+    """By checksum of a line: the results with it, at most `_ALWAYS`, and 16 bits of the last one's checksum."""
 
     def for_other_task(self) -> "Novelty":
         """The measure for another task: without steps, but with the known words."""
@@ -316,7 +316,7 @@ class Novelty(Stored, dict=True):
             known = templates.pop(key, 0)
             count = known & _COUNT
             if not count or known >> _COUNT_BITS != last:
-                known = last << _COUNT_BITS | (count + 1 if count < _ALWAYS else _ALWAYS)  # see `template_of`
+                known = last << _COUNT_BITS | (count + 1 if count < _ALWAYS else _ALWAYS)
             templates[key] = known
             if len(templates) > _TEMPLATES:
                 del templates[next(iter(templates))]
@@ -360,11 +360,6 @@ class Novelty(Stored, dict=True):
                     del known[word]
             self.words = text
         return 100 * len(new) // len(words)
-
-
-def template_of(count: int, digest: int) -> int:
-    """The number of results with a line, at most `_ALWAYS`, and 16 bits of the last one's checksum."""
-    return (digest & _LAST) << _COUNT_BITS | min(_ALWAYS, count)
 
 
 def checksums(kept: bytes) -> tuple[int, ...]:

@@ -8,9 +8,8 @@ from msgspec import MsgspecError, Raw, msgpack
 from haltline.detectors import ALL
 from haltline.detectors.cross_session import ACROSS
 
-KINDS: Final[dict[str, type]] = {d.id: type(d().start()) for d in (*ALL, *ACROSS)}
-"""The class of each built-in detector's memory. Other packages' detectors read plain values."""
-_DECODE: Final[dict[str, Any]] = {name: msgpack.Decoder(kind).decode for name, kind in KINDS.items()}
+_DECODE: Final[dict[str, Any]] = {d.id: msgpack.Decoder(type(d().start())).decode for d in (*ALL, *ACROSS)}
+"""By built-in detector, whose memories have classes. Other packages' detectors read plain values."""
 _decode_any: Final = msgpack.Decoder().decode
 
 

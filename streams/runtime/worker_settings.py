@@ -46,8 +46,6 @@ class WorkerSettings:
 
     Kafka answers as soon as there is a record; the embedded broker does not, and needs 10.
     """
-    state_version: int = 2
-    """The version of states that are written, 2 or 3: see `state_codec`."""
     standby_replicas: int = 0
     """The number of other workers that keep a warm copy of each partition's state."""
 
@@ -83,8 +81,6 @@ class WorkerSettings:
                 raise ValueError(f"{name}: expected 1 or more, got {getattr(self, name)}")
         if self.standby_replicas < 0:
             raise ValueError(f"standby_replicas: expected 0 or more, got {self.standby_replicas}")
-        if self.state_version not in (2, 3):
-            raise ValueError(f"state_version: expected 2 or 3, got {self.state_version}")
         for name in (
             "checkpoint_interval_s",
             "session_timeout_s",

@@ -77,10 +77,8 @@ class SessionProcessor:
         max_live_sessions: int = MAX_LIVE_SESSIONS,
         now_ms: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
         changelog: str = DEFAULT_CHANGELOG,
-        state_version: int = state_codec.VERSION,
     ) -> None:
         self._policies = policies
-        self._state_version = state_version
         self._changelog = changelog
         self._topics = topics
         self._older = topics.older_names
@@ -255,14 +253,14 @@ class SessionProcessor:
     def _encoded(self, state: State) -> bytes:
         """Return the encoded state; one that cannot be encoded, or is too large, is reset."""
         try:
-            data = state_codec.encode(state, self._state_version)
+            data = state_codec.encode(state)
         except TypeError as failure:
             self._reset_detectors(state, f"its state cannot be written: {failure}")
-            return state_codec.encode(state, self._state_version)
+            return state_codec.encode(state)
         if len(data) <= MAX_STATE_BYTES:
             return data
         self._reset_detectors(state, f"its state has {len(data)} bytes, expected at most {MAX_STATE_BYTES}")
-        return state_codec.encode(state, self._state_version)
+        return state_codec.encode(state)
 
     def _reset_detectors(self, state: State, why: str) -> None:
         """Reset the history of a session or a scope; its controls in force and processed offsets and ids stay."""

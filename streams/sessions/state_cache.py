@@ -189,7 +189,7 @@ def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
     if kept == state.offsets:
         return encoded
     state.offsets = kept
-    return state_codec.encode(state, state_codec.version_of(encoded))
+    return state_codec.encode(state)
 
 
 def subject_of(key: bytes) -> str:

@@ -1,17 +1,14 @@
 """The codec of states: of a session, or of an agent, target or tree, to and from bytes.
 
 The version names the format; golden states in the tests keep it readable. A state is MessagePack with field names,
-compressed by Zstandard with the names in `state_v2.dict`. Version 3 is this after `_HEAD`; version 2 is JSON with this
-in base64, 1.4 times as many bytes: `{"due_ms":0,"v":2,"state":"..."}`. Releases that know versions 1 and 2 alone take
-version 3 for damage and reset the state, so it is written only on request (`--state-version 3`), when all workers of a
-group read it. `shown` decodes a state for people.
+compressed by Zstandard with the names in `state_v2.dict`. Version 3, which is written, is this after `_HEAD`; version
+2, which is read, is JSON with this in base64: `{"due_ms":0,"v":2,"state":"..."}`. `shown` decodes a state for people.
 
 Which fields can change, and how, is in `schemas/stored.py`.
 """
 
 import struct
 import threading
-from collections.abc import Callable
 from importlib.resources import files
 from typing import Any, Final, TypeVar
 
@@ -19,22 +16,20 @@ import msgspec
 import orjson
 import zstandard
 
-from haltline.detectors.features.novelty import template_of
 from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.engine.memories import KINDS, looked_at
+from haltline.streams.engine.memories import looked_at
 
-NEWEST: Final = 3
-VERSION: Final = 2
-"""The version that is written by default."""
-_VERSION_1: Final = 1
-"""JSON with the name of each field. Remove `_of_version_1` when no such state can be in a changelog."""
+VERSION: Final = 3
+"""The version that is written."""
+_BEFORE: Final = 2
+"""JSON. Remove what reads it when no such state can be in a changelog."""
 
 State = SessionState | ScopeState
 
 _S = TypeVar("_S", SessionState, ScopeState)
-_LEVELS: Final = {VERSION: -1, NEWEST: 1}
-"""Level 1 takes 7 % fewer bytes, and 5 to 20 % more time."""
+_LEVEL: Final = 1
+"""Takes 7 % fewer bytes than -1, and 5 to 20 % more time."""
 _MAX_BYTES: Final = 4 * 1024 * 1024
 """The size limit of a state before compression."""
 _DAMAGE: Final = (
@@ -60,16 +55,13 @@ class UnreadableState(CorruptState):
 
 
 class _Zstandard(threading.local):
-    """The compressors of each thread, by version: they are not safe for concurrent use."""
+    """The compressors of each thread: they are not safe for concurrent use."""
 
     def __init__(self) -> None:
-        self.compress = {version: self._compressor(level) for version, level in _LEVELS.items()}
-        self.decompress = zstandard.ZstdDecompressor(dict_data=self._names()).decompress
-
-    def _compressor(self, level: int) -> Callable[[bytes], bytes]:
         names = self._names()
-        names.precompute_compress(level=level)
-        return zstandard.ZstdCompressor(level, dict_data=names, write_checksum=True).compress
+        names.precompute_compress(level=_LEVEL)
+        self.compress = zstandard.ZstdCompressor(_LEVEL, dict_data=names, write_checksum=True).compress
+        self.decompress = zstandard.ZstdDecompressor(dict_data=self._names()).decompress
 
     @staticmethod
     def _names() -> zstandard.ZstdCompressionDict:
@@ -79,12 +71,11 @@ class _Zstandard(threading.local):
 _zstandard: Final = _Zstandard()
 _pack: Final = msgspec.msgpack.Encoder().encode
 _UNPACK: Final[dict[type, Any]] = {kind: msgspec.msgpack.Decoder(kind).decode for kind in (SessionState, ScopeState)}
-_CHECKSUMS: Final = ("calls", "exact_calls", "pairs", "results", "beginnings")
 _unpack_any: Final = msgspec.msgpack.Decoder().decode
 
 
-class _Written(msgspec.Struct):
-    """A state as JSON. `due_ms` is first: see `due_of`."""
+class _Json(msgspec.Struct):
+    """A state of version 2. `due_ms` is first: see `due_of`."""
 
     due_ms: int
     v: int
@@ -93,19 +84,17 @@ class _Written(msgspec.Struct):
 
 
 _MARK: Final = b'{"due_ms":'
-_NEVER: Final = b'{"due_ms":0,'
 _MAX_DIGITS: Final = 20
 _MAGIC: Final = b"\0hs"
 """No JSON begins so, and hardly ever a damaged record."""
 _HEAD: Final = struct.Struct(">3sBQ")
 """What is before a compressed state: `_MAGIC`, the version, and `due_ms`."""
 _DUE_AT: Final = 4
-_to_json: Final = msgspec.json.Encoder().encode
-_of_json: Final = msgspec.json.Decoder(_Written).decode
+_of_json: Final = msgspec.json.Decoder(_Json).decode
 
 
-def encode(state: State, version: int = VERSION) -> bytes:
-    """Return the bytes of the state, of version 2 or 3.
+def encode(state: State) -> bytes:
+    """Return the bytes of the state.
 
     Raises:
         TypeError: it contains what cannot be encoded, or is too large.
@@ -118,21 +107,11 @@ def encode(state: State, version: int = VERSION) -> bytes:
     if len(packed) > _MAX_BYTES:
         raise TypeError(f"expected a state of at most {_MAX_BYTES} bytes, got one of {len(packed)}")
     due_ms = state.due_ms if isinstance(state, SessionState) else 0
-    compressed = _zstandard.compress[version](packed)
-    if version == NEWEST:
-        return _HEAD.pack(_MAGIC, version, due_ms) + compressed
-    return _to_json(_Written(due_ms, version, compressed))
-
-
-def version_of(data: bytes) -> int:
-    """Return the version in which a state is written again without a change of version."""
-    return NEWEST if data.startswith(_MAGIC) else VERSION
+    return _HEAD.pack(_MAGIC, VERSION, due_ms) + _zstandard.compress(packed)
 
 
 def due_of(data: bytes) -> int:
-    """Return when an encoded state is due, without decoding it; 0: never, also for old formats and invalid bytes."""
-    if data.startswith(_NEVER):
-        return 0
+    """Return when an encoded state is due, without decoding it; 0: never, also for invalid bytes."""
     if data.startswith(_MAGIC):
         return int.from_bytes(data[_DUE_AT : _HEAD.size], "big")
     if not data.startswith(_MARK):
@@ -142,7 +121,7 @@ def due_of(data: bytes) -> int:
 
 
 def decode(data: bytes) -> SessionState:
-    """Return the state that `encode` of this release or an older one wrote.
+    """Return the state that `encode` of this release or the one before wrote.
 
     Detectors' memories stay encoded until they are needed (`memories.opened`): that of a detector that no longer exists
     is kept unchanged, for a release that has it.
@@ -183,7 +162,7 @@ def _decode(kind: type[_S], data: bytes) -> _S:
     try:
         if data.startswith(_MAGIC):
             _, version, _ = _HEAD.unpack_from(data)
-            if version == NEWEST:
+            if version == VERSION:
                 return _unpacked(kind, data[_HEAD.size :])
             raise CorruptState(_unknown(version, data))
         try:
@@ -191,20 +170,17 @@ def _decode(kind: type[_S], data: bytes) -> _S:
         except msgspec.ValidationError:
             pass  # JSON of another version, or no JSON
         else:
-            if written.v == VERSION:
+            if written.v == _BEFORE:
                 return _unpacked(kind, written.state)
-        fields = orjson.loads(data)
-        version = fields.get("v")
-        if version == _VERSION_1:
-            return _of_version_1(kind, fields)
+        version = orjson.loads(data).get("v")
         problem = _unknown(version, data)
-        raise CorruptState(problem) if type(version) is int and version != VERSION else UnreadableState(problem)
+        raise CorruptState(problem) if type(version) is int and version != _BEFORE else UnreadableState(problem)
     except _DAMAGE as error:
         raise UnreadableState(f"expected a state, got {data[:80]!r}: {error}") from error
 
 
 def _unknown(version: object, data: bytes) -> str:
-    return f"state version: expected {NEWEST} or less, got {version!r} in {data[:80]!r}"
+    return f"state version: expected {_BEFORE} or {VERSION}, got {version!r} in {data[:80]!r}"
 
 
 def _unpacked(kind: type[_S], packed: bytes) -> _S:
@@ -215,26 +191,4 @@ def _unpacked(kind: type[_S], packed: bytes) -> _S:
         state.detectors[name] = memory.copy()  # otherwise the whole of `packed` would stay in memory
     if isinstance(state, SessionState):
         state.calls.recall.once = state.calls.recall.once.copy()
-    return state
-
-
-def _of_version_1(kind: type[_S], fields: dict[str, Any]) -> _S:
-    """Return the state of these fields. Each key is read once, when a newer release first needs it."""
-    fields = fields | {"v": VERSION, "seen": bytes.fromhex(fields.get("seen", ""))}
-    novelty = fields.get("calls", {}).get("novelty")
-    if novelty is not None:
-        for name in _CHECKSUMS:
-            numbers = novelty.get(name, [])
-            novelty[name] = b"".join(int(number).to_bytes(4, "little") for number in numbers)
-        novelty["words"] = " ".join(novelty.get("words", ()))
-        templates = novelty.get("templates", {})
-        novelty["templates"] = {int(line): template_of(*parts) for line, parts in templates.items()}
-    memories = fields.pop("detectors", {})
-    once = msgspec.convert(fields.get("calls", {}).get("recall", {}).pop("once", {}), dict[str, list[int | str]])
-    state: _S = msgspec.convert(fields, kind, str_keys=True)
-    if isinstance(state, SessionState):
-        state.calls.recall.once = msgspec.Raw(_pack(once))
-    for name, memory in memories.items():
-        known = KINDS.get(name)
-        state.detectors[name] = memory if known is None else msgspec.convert(memory, known, str_keys=True)
     return state

@@ -20,7 +20,7 @@ from haltline.schemas.policy import Policy, PolicyDocument
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import load_core
-from haltline.streams.sessions.state_codec import NEWEST, CorruptState, decode, encode
+from haltline.streams.sessions.state_codec import CorruptState, decode, encode
 
 _SHARED: Final = frozenset(("destructive_repeat", "destructive_volume"))
 """Rules whose counts a session shares with those below it."""
@@ -97,7 +97,7 @@ class LocalDecider(Decider):
             state.detectors.update(self._tree.memories)
             state.calls.deeds = max(state.calls.deeds, self._tree.deeds)
             try:
-                return encode(state, NEWEST)
+                return encode(state)
             except TypeError:
                 return None
 

@@ -77,7 +77,6 @@ class Bench:
         max_live_sessions: int = 100,
         core: Core | None = None,
         slices: Sequence[PartitionState] | None = None,
-        state_version: int = 2,
     ) -> None:
         self.slices = slices or [PartitionState(number) for number in range(PARTITIONS)]
         self.now_ms = T0_MS + 100_000
@@ -95,7 +94,6 @@ class Bench:
             policies=self._take_news,
             max_live_sessions=max_live_sessions,
             now_ms=lambda: self.now_ms,
-            state_version=state_version,
         )
 
     @property

@@ -1,12 +1,12 @@
 """The worker's main path without a broker: records in, records out, and the states in between."""
 
+from base64 import b64encode
 from itertools import product
 from pathlib import Path
 
 import orjson
 import pytest
 
-from haltline.detectors.features.novelty import checksums
 from haltline.schemas import wire
 from haltline.schemas.control import CommandKind
 from haltline.schemas.dead_letter import BadRecord
@@ -138,25 +138,33 @@ def test_one_record_from_the_future_makes_no_session_idle_nor_a_command_ahead_of
     assert bench.table.keys() == {SESSION.encode(), OTHERS[0].encode()}
 
 
-def read_from(key: bytes, data: bytes, partition: int = HOME, *, state_version: int = 2) -> Bench:
+def read_from(key: bytes, data: bytes, partition: int = HOME) -> Bench:
     """A pipeline whose changelog has these bytes under this key."""
     slices = [PartitionState(number) for number in range(PARTITIONS)]
     slices[partition].put(key, data, T0_MS)
-    bench = Bench(slices=slices, state_version=state_version)
+    bench = Bench(slices=slices)
     bench.pipeline.recovered(partition, slices[partition].values)
     return bench
 
 
 AGENT_HOME = partition_of("cleaner", PARTITIONS)
 GOOD = killed_bench().checkpoint()[SESSION.encode()] or b""
-GOOD_3 = state_codec.encode(state_codec.decode(GOOD), 3)
+HEAD_BYTES = 12
+
+
+def before(state: bytes) -> bytes:
+    """A state as the release before wrote it: version 2."""
+    return b'{"due_ms":%d,"v":2,"state":"%s"}' % (due_of(state), b64encode(state[HEAD_BYTES:]))
+
+
+GOOD_2 = before(GOOD)
 UNREADABLE = {
     "nothing": b"",
     "cut": GOOD[:-7],
-    "not text": b"\x00\xff" + GOOD,
-    "version 3, cut": GOOD_3[:-7],
-    "version 3, cut in its head": GOOD_3[:9],
-    "version 3, with another byte": GOOD_3[:40] + b"\xff" + GOOD_3[41:],
+    "cut in its head": GOOD[:9],
+    "with another byte": GOOD[:40] + b"\xff" + GOOD[41:],
+    "version 2, cut": GOOD_2[:-7],
+    "version 2, not text": b"\x00\xff" + GOOD_2,
 }
 
 
@@ -165,8 +173,8 @@ UNREADABLE = {
     UNREADABLE
     | {
         "of another session": state_codec.encode(SessionState("s2")),
-        "due at no time": b'{"due_ms":soon,' + GOOD[1:],
-        "due, and cut": b'{"due_ms":1,' + GOOD[1:20],
+        "due at no time": b'{"due_ms":soon,' + GOOD_2[1:],
+        "due, and cut": b'{"due_ms":1,' + GOOD_2[1:20],
         "deeper than anything": b"[" * 5000,
     },
 )
@@ -209,77 +217,44 @@ def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_i
 
 
 def test_a_state_forgets_offsets_and_nothing_else_and_one_of_a_later_release_ends_the_process() -> None:
-    for later in (GOOD.replace(b'"v":2', b'"v":4'), GOOD_3.replace(b"hs\x03", b"hs\x04")):
+    for later in (GOOD_2.replace(b'"v":2', b'"v":4'), GOOD.replace(b"hs\x03", b"hs\x04")):
         bench = read_from(SESSION.encode(), later)
-        with pytest.raises(CorruptState, match="expected 3 or less, got 4"):
+        with pytest.raises(CorruptState, match="expected 2 or 3, got 4"):
             bench.put(TOPICS.actions, delete(0))
     bench = Bench()
     key, before = SESSION.encode(), state_codec.shown(state_codec.decode(GOOD))
     assert before["offsets"] == {TOPICS.actions: 2}
     assert bench.pipeline.forget(key, GOOD, {TOPICS.actions: 3, TOPICS.commands: 0}) == GOOD
     assert bench.pipeline.forget(key, b"damage", {TOPICS.actions: 0}) == b"damage", "is told when it is needed"
-    for end, state in product((0, 2), (GOOD, GOOD_3)):
+    for end, state in product((0, 2), (GOOD, GOOD_2)):
         after = bench.pipeline.forget(key, state, {TOPICS.actions: end})
-        assert state_codec.version_of(after) == state_codec.version_of(state)
         assert state_codec.shown(state_codec.decode(after)) == before | {"offsets": {}}, "a kill and counts stay"
 
 
-def test_states_of_both_versions_say_the_same_and_a_worker_writes_the_one_that_it_is_told() -> None:
-    for state in (state_codec.decode(GOOD), ScopeState("agent", "a1")):
-        decode = state_codec.decode if isinstance(state, SessionState) else state_codec.decode_scope
-        second, third = (state_codec.encode(state, version) for version in (2, 3))
-        assert state_codec.shown(decode(second)) == state_codec.shown(decode(third)) == state_codec.shown(state)
-        assert (state_codec.version_of(second), state_codec.version_of(third)) == (2, 3)
-        assert len(third) < 0.8 * len(second)
+def test_a_state_of_the_version_before_says_the_same_and_is_written_anew_with_the_next_event() -> None:
     for due_ms in (0, 7, T0_MS):
-        assert [due_of(state_codec.encode(SessionState("s1", due_ms=due_ms), v)) for v in (2, 3)] == [due_ms, due_ms]
-    bench = read_from(SESSION.encode(), GOOD, state_version=3)
+        for state in (SessionState("s1", events=9, due_ms=due_ms), ScopeState("agent", "a1")):
+            decode = state_codec.decode if isinstance(state, SessionState) else state_codec.decode_scope
+            data = state_codec.encode(state)
+            assert (
+                state_codec.shown(decode(before(data))) == state_codec.shown(decode(data)) == state_codec.shown(state)
+            )
+            assert due_of(before(data)) == due_of(data)
+        assert due_of(state_codec.encode(SessionState("s1", due_ms=due_ms))) == due_ms
+    bench = read_from(SESSION.encode(), GOOD_2)
     for number in range(4):
         bench.put(TOPICS.actions, delete(number))  # the state has the first three
-    bench.put(TOPICS.commands, operator(CommandKind.KILL, ScopeKind.AGENT, "cleaner"), partition=AGENT_HOME)
-    written = bench.checkpoint()
-    assert len(written) == 2
-    assert {state_codec.version_of(state or b"") for state in written.values()} == {3}
-    assert state_codec.decode(written[SESSION.encode()] or b"").events == state_codec.decode(GOOD).events + 1
+    (written,) = bench.checkpoint().values()
+    assert (written or b"").startswith(GOOD[:4])
+    assert state_codec.decode(written or b"").events == state_codec.decode(GOOD).events + 1
 
 
 GOLDEN = Path(__file__).parent / "golden"
 FULL = GOLDEN / "state_v2.json"
-PACKED = "calls", "exact_calls", "pairs", "results", "beginnings"
-
-
-@pytest.mark.parametrize("file", sorted(GOLDEN.glob("state_v1*.json")), ids=lambda file: file.stem)
-def test_a_state_of_an_older_release_is_read_and_nothing_of_it_is_lost(file: Path) -> None:
-    written = orjson.loads(file.read_bytes())
-    state = state_codec.decode(file.read_bytes())
-    read = state_codec.shown(state_codec.decode(state_codec.encode(state)))
-    novelty = state.calls.novelty
-    if (numbers := written["calls"].pop("novelty", None)) is not None:
-        assert [checksums(getattr(novelty, name)) for name in PACKED] == [tuple(numbers.pop(name)) for name in PACKED]
-        assert novelty.words.split() == list(numbers.pop("words"))
-        assert {str(line): reported & 0xF for line, reported in novelty.templates.items()} == {
-            line: count for line, (count, _) in numbers.pop("templates").items()
-        }
-        assert _kept(numbers, read["calls"]["novelty"]) == numbers
-    for name in ("actions", "since_ms", "tools"):  # of profiles, which no rule reads any longer
-        written.get("unsaid", {}).pop(name, None)
-    assert _kept(written, read) == written | {"v": 2}
-
-
-def _kept(written: object, read: object) -> object:
-    """The decoded state without fields that were added since."""
-    if isinstance(written, dict) and isinstance(read, dict):
-        return {name: _kept(value, read[name]) for name, value in written.items()}
-    if isinstance(written, list) and isinstance(read, list) and len(written) == len(read):
-        return [_kept(one, other) for one, other in zip(written, read, strict=True)]
-    return read
 
 
 def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> None:
-    for state in (SessionState("s1", due_ms=7), ScopeState("agent", "a1")):
-        # An older release reads JSON, and ends where `v` is a number that it does not know.
-        assert orjson.loads(state_codec.encode(state))["v"] == state_codec.VERSION == 2, "the default"
-    files = GOLDEN / "state_v1.json", FULL, GOLDEN / "state_v2_without_defaults.json", GOLDEN / "state_v3.bin"
+    files = FULL, GOLDEN / "state_v2_without_defaults.json", GOLDEN / "state_v3.bin"
     read = [state_codec.decode(file.read_bytes()) for file in files]
     for written in read:
         for gone in ("context_thrash", "exploration_wandering"):  # kept as it was written, and passed over
@@ -288,9 +263,10 @@ def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> 
     assert all(state == read[0] for state in read)
     later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
     assert state_codec.shown(state_codec.decode(state_codec.encode(later))) == state_codec.shown(later)
-    with pytest.raises(CorruptState, match="state version: expected 3 or less, got 4") as raised:
-        state_codec.decode(b'{"v": 4, "session_id": "s1"}')
-    assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
+    for other in (1, 4):
+        with pytest.raises(CorruptState, match=f"state version: expected 2 or 3, got {other}") as raised:
+            state_codec.decode(b'{"v": %d, "session_id": "s1"}' % other)
+        assert not isinstance(raised.value, UnreadableState), "it is not taken for damage"
 
 
 def test_a_second_opinion_that_an_older_release_requested_ends_without_an_answer() -> None:
@@ -311,10 +287,8 @@ WRITTEN = state_codec.encode(SessionState("s1"))
     {
         "not JSON": b"{",
         "a version that is no number": b'{"v": "1", "session_id": "s1"}',
-        "a wrong type": b'{"v": 1, "session_id": "s1", "events": "many"}',
-        "no hashes": b'{"v": 1, "session_id": "s1", "seen": "no digits"}',
-        "a detector's state of another shape": b'{"v": 1, "session_id": "s1", "detectors": {"budget": {"used": 1}}}',
-        "of this version, laid out otherwise": b'{"v": 2, "session_id": "s1"}',
+        "a wrong type": b'{"due_ms": 0, "v": 2, "state": 1}',
+        "of the version before, laid out otherwise": b'{"v": 2, "session_id": "s1"}',
         "cut": WRITTEN[:-1],
         "other bytes": WRITTEN[:60] + b"AAAA" + WRITTEN[64:],
         "nothing compressed": b'{"due_ms":0,"v":2,"state":""}',
