@@ -213,9 +213,9 @@ def _origin_dropped() -> Iterable[Changed]:
 def _grown_from_reported_ends() -> Iterable[Changed]:
     claim = Changelogs.claim
 
-    def only_next(self: Changelogs, span: Span, reading: Any, producer: Any) -> None:
+    def only_next(self: Changelogs, span: Span, states: Any, producer: Any) -> None:
         if span.topic != CHANGELOG:
-            claim(self, span, reading, producer)
+            claim(self, span, states, producer)
 
     yield Changelogs, "claim", only_next
 

@@ -25,17 +25,9 @@ def doctor(
     at_console: Annotated[str, option_of("doctor.console", "--console", metavar="URL")] = "http://127.0.0.1:8460",
     intake: Annotated[str, option_of("doctor.intake", metavar="URL")] = "http://127.0.0.1:8765",
     audit_group: AuditGroup = "",
-    changelog_records: Annotated[
-        int,
-        typer.Option(
-            help="How many of the newest offsets of each partition of the changelogs are read; 0: none.",
-            min=0,
-            metavar="N",
-        ),
-    ] = 2000,
     as_json: AsJson = False,
 ) -> None:
-    """Check machine, broker, topics, changelogs, permissions, lag, clocks, policy, usage and every process.
+    """Check machine, broker, topics, permissions, lag, clocks, policy, usage and every process.
 
     A line about a problem names its remedy; `haltline config show` prints the settings. Exit 1 for a problem; a
     missing part that is not always needed is a note.
@@ -50,7 +42,7 @@ def doctor(
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
     checks = [
         *machine(),
-        *cluster(at, agent, sinks=audit_group, changelog_records=changelog_records),
+        *cluster(at, agent, sinks=audit_group),
         *health(
             "worker", urls["worker"], needed=True, do="start one (haltline worker), or give its address (--worker)"
         ),

@@ -20,7 +20,6 @@ from haltline.streams.operator.health_checks import (
     ANSWER_WITHIN_S,
     Check,
     Verdict,
-    check_changelogs,
     check_permissions,
     check_progress,
     note,
@@ -51,11 +50,10 @@ def machine() -> Iterator[Check]:
         yield ok(what, "Java and Kafka's jars (or Maven) are installed")
 
 
-def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> Iterator[Check]:
-    """Check broker, topics, progress, changelogs, policies and permissions; only the broker if none answers.
+def cluster(at: Cluster, agent: str, *, sinks: str) -> Iterator[Check]:
+    """Check broker, topics, progress, policies and permissions; only the broker if none answers.
 
-    `sinks` is the audit sinks' consumer group, and `changelog_records` the number of records to read of each partition
-    of the changelogs; 0: none.
+    `sinks` is the audit sinks' consumer group.
     """
     bootstrap, client = at.bootstrap, at.client_config
     try:
@@ -75,8 +73,6 @@ def cluster(at: Cluster, agent: str, *, sinks: str, changelog_records: int) -> I
     yield shadow_progress(bootstrap, topics, group=group, client=client)
     do = f"haltline audit --bootstrap {bootstrap}"
     yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
-    if changelog_records:
-        yield check_changelogs(bootstrap, changelogs_of(topics, group), client, newest=changelog_records)
     yield published_policies(bootstrap, topics, client)
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
     if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:

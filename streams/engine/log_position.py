@@ -69,27 +69,3 @@ def is_first(state: TakesIn, input_id: str, most: int) -> bool:
         return False
     state.seen = state.seen[-(most - 1) * _SHORT_BYTES :] + short
     return True
-
-
-def includes_offsets(state: TakesIn, other: TakesIn) -> bool:
-    """Return whether a state has reached the other's offset in each topic."""
-    return all(state.offsets.get(topic, -1) >= offset for topic, offset in other.offsets.items())
-
-
-def remembers_ids(state: TakesIn, other: TakesIn, most: int) -> bool | None:
-    """Return whether a state includes the ids of the other, except for the oldest that it has dropped.
-
-    None: it includes none of them, and may have dropped them all.
-    """
-    ids = _ids(other)
-    known = set(_ids(state))
-    unknown = [short for short in ids if short not in known]
-    if not unknown:
-        return True
-    if len(known) < most or unknown != ids[: len(unknown)]:
-        return False
-    return True if len(unknown) < len(ids) else None
-
-
-def _ids(state: TakesIn) -> list[bytes]:
-    return [state.seen[at : at + _SHORT_BYTES] for at in range(0, len(state.seen), _SHORT_BYTES)]

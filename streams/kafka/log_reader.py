@@ -167,10 +167,9 @@ def read_partition(
     begin: int,
     end: int,
     *,
-    until_s: float = float("inf"),
     system: System = REAL,
 ) -> Iterator[LogRecord]:
-    """Yield the records of a partition from offset `begin` to before `end`, or until the system's clock is `until_s`.
+    """Yield the records of a partition from offset `begin` to before `end`.
 
     Assigns the consumer. Raises Unreachable when no record arrives for a minute, and KafkaException.
     """
@@ -178,7 +177,7 @@ def read_partition(
         return
     consumer.assign([TopicPartition(place.topic, place.partition, begin)])
     last_s = system.monotonic()
-    while system.monotonic() < until_s:
+    while True:
         first = consumer.poll(_POLL_S)
         messages = () if first is None else (first, *consumer.consume(_BATCH, timeout=0))
         for message in messages:

@@ -1,7 +1,7 @@
 """The changelogs of a group on a cluster, read as a whole beside the workers, or written while there are none."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Final, NamedTuple
@@ -18,10 +18,8 @@ from haltline.streams.kafka.log_reader import (
     partitions_of,
     read_partition,
 )
-from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.topics import NoAdminApiError
-from haltline.streams.operator.changelog_repair import DroppedState, Outcome, PartitionReading
-from haltline.streams.runtime.changelog import ID_BYTES, TOPIC_IDS_HEADER, Claim
+from haltline.streams.runtime.changelog import ID_BYTES, Claim, PartitionState
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
 from haltline.streams.system import REAL, System
 
@@ -111,28 +109,16 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
                     "under an --instance-id is a member until its session timeout is over"
                 )
 
-    def read(
-        self, span: Span, step: Callable[[], object] = lambda: None, *, until_s: float = float("inf")
-    ) -> PartitionReading:
-        """Read a partition to its end, or until the monotonic clock reaches `until_s`.
+    def read(self, span: Span) -> PartitionState:
+        """Read a partition to its end."""
+        states = PartitionState(span.partition)
+        self._read(span, states)
+        return states
 
-        Calls `step` for each record.
-        """
-        reading = PartitionReading(span.partition)
-        for record in self._records(span, until_s):
-            reading.take(record)
-            step()
-        return reading
-
-    def _records(self, span: Span, until_s: float = float("inf")) -> Iterator[LogRecord]:
-        return read_partition(
-            self._consumer,
-            TopicPartition(span.topic, span.partition),
-            span.begin,
-            span.end,
-            until_s=until_s,
-            system=self._system,
-        )
+    def _read(self, span: Span, states: PartitionState) -> None:
+        place = TopicPartition(span.topic, span.partition)
+        for record in read_partition(self._consumer, place, span.begin, span.end, system=self._system):
+            states.apply((record,), begins=states.position, following=record.offset + 1)
 
     def write_release_markers(self) -> Mapping[tuple[str, int], int]:
         """Write a release marker to each partition.
@@ -146,42 +132,19 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         producer.close(_CONFIRM_WITHIN_S)
         return offsets
 
-    def bring_back(self, span: Span, reading: PartitionReading) -> Sequence[DroppedState]:
-        """Write the restorable states of a partition as its owner. Returns those written.
-
-        `reading` is the result of reading it. Raises OlderRelease, ForeignWrite, DeliveryFailed, NotClaimed.
-        """
-        producer, part = self.producer(), reading.states
-        send = partial(producer.send, span.topic, partition=span.partition)
-        self.claim(span, reading, producer)
-        states = reading.report().having(Outcome.BRING_BACK)
-        for state in states:
-            logs = ((TOPIC_IDS_HEADER, state.dropped.logs),) if state.dropped.logs else ()
-            part.record_sent()
-            send(
-                key=state.key,
-                value=state.dropped.value,
-                headers=(*part.headers(), *logs),
-                on_offset=part.record_confirmed,
-            )
-        producer.close(_CONFIRM_WITHIN_S)
-        part.check_end_offset(self._end(span))
-        return states
-
-    def claim(self, span: Span, reading: PartitionReading, producer: ConfirmedProducer) -> None:
+    def claim(self, span: Span, states: PartitionState, producer: ConfirmedProducer) -> None:
         """Become the owner of a partition: write a claim, and read up to it.
 
         So everything before it was read, also where the partition's end lags after a crash, and what replaced workers
         write later does not count. Raises OlderRelease, DeliveryFailed, NotClaimed.
         """
-        part, claim = reading.states, Claim(self._system.random_bytes(ID_BYTES))
-        part.expect(claim)
+        claim = Claim(self._system.random_bytes(ID_BYTES))
+        states.expect(claim)
         offsets: list[int] = []
         _send(producer, span, claim, offsets.append)
         producer.flush(_CONFIRM_WITHIN_S)
-        for record in self._records(span._replace(begin=part.position, end=offsets[0] + 1)):
-            reading.take(record)
-        if not part.claimed:
+        self._read(span._replace(begin=states.position, end=offsets[0] + 1), states)
+        if not states.claimed:
             raise NotClaimed(
                 f"{span.topic}, partition {span.partition}: expected the claim of this command to be the last, got "
                 "another"
@@ -192,9 +155,6 @@ class Changelogs(AbstractContextManager["Changelogs", None]):
         return ConfirmedProducer(
             self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=self._client, system=self._system
         )
-
-    def _end(self, span: Span) -> int:
-        return bounds(self._consumer, TopicPartition(span.topic, span.partition), system=self._system)[1]
 
     def __exit__(self, *_: object) -> None:
         self._consumer.close()

@@ -225,14 +225,13 @@ class Growing:
         with Changelogs(self._bootstrap, [group.next_changelog], client=self._client, system=self._system) as following:
             target = NextChangelog(following)
             for span in [one for one in changelogs.spans if one.topic == group.changelog]:
-                reading = changelogs.read(span)
-                states = reading.states
+                states = changelogs.read(span)
                 if states.older_release is not None:
                     raise OlderRelease(
                         f"{group.changelog}, partition {span.partition}: expected no states of an older release behind "
-                        f"a claim, got one at offset {states.older_release}: see haltline changelog check"
+                        f"a claim, got one at offset {states.older_release}: see haltline changelog release"
                     )
-                changelogs.claim(span, reading, target.producer)
+                changelogs.claim(span, states, target.producer)
                 for key, value in states.values.items():
                     recreated = logs.others(states.other_logs.get(key, b""))
                     known = forget(key, value, dict.fromkeys(recreated, 0)) if recreated else value

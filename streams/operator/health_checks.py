@@ -4,7 +4,7 @@ import logging
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
@@ -27,8 +27,6 @@ from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import NoSuchTopic, Unreachable
-from haltline.streams.operator.changelog_repair import Outcome, PartitionReport
-from haltline.streams.operator.changelog_topics import Changelogs, Span
 from haltline.streams.operator.client import Operator, PartitionLag
 
 ANSWER_WITHIN_S: Final = 3.0
@@ -37,7 +35,6 @@ _CLOCK_OFF_S: Final = 5.0
 _CANARY_WITHIN_S: Final = 900.0
 _ACLS_WITHIN_S: Final = 10.0
 _MANY_RECORDS: Final = 10_000
-_READ_WITHIN_S: Final = 5.0
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger(__name__)
 
@@ -213,38 +210,6 @@ def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, Clie
         return ok("policy", ", ".join(reports) or "none is published: workers run with every default")
 
     return _checked("policy", "an operator", check)
-
-
-# The changelogs' content
-
-
-def changelogs(reports: Sequence[tuple[Span, PartitionReport]]) -> Check:
-    """Check whether readers drop needed states, or an older release has written, in the records read."""
-    what = "changelogs"
-    if behind := [f"{span.topic} {span.partition}" for span, report in reports if report.behind_claim]:
-        do = "stop the workers of that release; to keep what they wrote: haltline changelog release"
-        return bad(what, f"a worker of an older release wrote behind a claim: {', '.join(behind)}", do)
-    if dropped := [(span, state) for span, report in reports for state in report.states]:
-        at = ", ".join(sorted({f"{span.topic} {span.partition}" for span, _ in dropped}))
-        verdict = bad if any(state.outcome is Outcome.BRING_BACK for _, state in dropped) else note
-        found = f"eras went down, and readers drop the states of {len(dropped)} sessions or more: {at}"
-        return verdict(what, found, "haltline changelog check; see docs/upgrade.md")
-    read, offsets = sum(report.records for _, report in reports), sum(span.end - span.begin for span, _ in reports)
-    return ok(what, f"{read} records of the newest {offsets} offsets in {len(reports)} partitions are well")
-
-
-def check_changelogs(
-    bootstrap: str, names: Sequence[str], client: Mapping[str, ClientSetting], *, newest: int
-) -> Check:
-    """Check the newest offsets of each changelog partition for some seconds, like `changelogs`."""
-    until_s = time.monotonic() + _READ_WITHIN_S
-
-    def check() -> Check:
-        with Changelogs(bootstrap, names, client=client) as there:
-            spans = [span._replace(begin=max(span.begin, span.end - newest)) for span in there.spans]
-            return changelogs([(span, there.read(span, until_s=until_s).report()) for span in spans])
-
-    return _checked("changelogs", "a worker", check)
 
 
 # The processes' own reports

@@ -25,10 +25,10 @@ class NextChangelog:
         self._stale: dict[bytes, int] = {}
         self._put = 0
         for span in changelogs.spans:
-            reading = changelogs.read(span)
-            changelogs.claim(span, reading, self.producer)
-            self._parts[span.partition] = reading.states
-            self._stale |= dict.fromkeys(reading.states.values, span.partition)
+            states = changelogs.read(span)
+            changelogs.claim(span, states, self.producer)
+            self._parts[span.partition] = states
+            self._stale |= dict.fromkeys(states.values, span.partition)
 
     @property
     def owners(self) -> dict[int, Owner]:

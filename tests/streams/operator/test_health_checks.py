@@ -12,8 +12,6 @@ from haltline.streams.kafka.acls import Role, grants
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator import health_checks
-from haltline.streams.operator.changelog_repair import DroppedState, Encoded, Outcome, PartitionReport
-from haltline.streams.operator.changelog_topics import Span
 from haltline.streams.operator.client import PartitionLag
 from haltline.streams.operator.health_checks import CommandReport, Verdict, intake
 from haltline.streams.runtime.health import HealthServer
@@ -53,24 +51,6 @@ def test_an_agent_that_could_release_itself_is_found(more: list[AclBinding], ver
 def test_agents_that_may_write_nothing_are_found() -> None:
     found = health_checks.permissions(SHIPPED, TOPICS, "User:bot")
     assert (found.verdict, found.found) == (Verdict.BAD, "User:bot may not write haltline.actions")
-
-
-@cases(
-    "outcomes, behind, verdict, found",
-    {
-        "sound": ([], [], Verdict.OK, "7 records of the newest 9 offsets in 1 partitions are well"),
-        "to be repaired": ([Outcome.BRING_BACK, Outcome.WENT_ON], [], Verdict.BAD, "eras went down"),
-        "not to be repaired": ([Outcome.WENT_ON], [], Verdict.NOTE, "eras went down"),
-        "an older release": ([], [3, 4], Verdict.BAD, "older release wrote behind a claim: changelog 1"),
-    },
-)
-def test_what_the_changelogs_hold(outcomes: list[Outcome], behind: list[int], verdict: Verdict, found: str) -> None:
-    states = [DroppedState(b"s", outcome, Encoded(b"", b""), {}, {}) for outcome in outcomes]
-    report = PartitionReport(records=7, dropped=[], states=states, behind_claim=behind, fenced_keys=0)
-    check = health_checks.changelogs([(Span("changelog", 1, 0, 9), report)])
-    assert check.verdict is verdict
-    assert found in check.found
-    assert bool(check.do) == (verdict is not Verdict.OK)
 
 
 def test_how_far_a_group_is_and_clocks_that_differ_are_found() -> None:
