@@ -176,7 +176,7 @@ def _of_invocation(invocation: Invocation) -> Iterator[str]:  # noqa: PLR0912 - 
     about = [word for word in words if "haltline" in word.lower()]
     if name == "haltline" and operands:
         group = _GROUPS.get(operands[0])
-        if operands[0] in _OPERATOR or (group is not None and not group.isdisjoint(operands[1:4])) or "--undo" in words:
+        if operands[0] in _OPERATOR or (group is not None and not group.isdisjoint(operands[1:4])):
             yield f"haltline {' '.join(operands[:2])}"
     elif name in _STOPPERS and about:
         yield f"{name} {about[0]}"

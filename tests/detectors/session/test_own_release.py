@@ -16,7 +16,6 @@ RELEASES = [
     "echo '{}' > .claude/settings.json",
     "haltline hook release s1",
     "uvx haltline hook --for codex uninstall",
-    "haltline init --undo agent.py",
     "rm /run/user/1000/haltline/*.killed",
     "echo '{}' > .codex/hooks.json",
     "sed -i s/haltline// .gemini/settings.json",
