@@ -43,7 +43,7 @@ _CRITICAL_FILES = frozenset(listed("""
     /etc/passwd /etc/shadow /etc/group /etc/sudoers /etc/fstab /etc/hosts /etc/resolv.conf /etc/ssh/sshd_config
 """))  # fmt: skip
 _SCRATCH_NAMES = frozenset(listed("""
-    node_modules site-packages __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs
+    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs
     htmlcov
     .coverage coverage.xml .cache .npm .next .nuxt .turbo .parcel-cache .svelte-kit .angular .gradle .terraform
     .ipynb_checkpoints DerivedData _build .tmp nohup.out .DS_Store .eslintcache CMakeFiles CMakeCache.txt .nyc_output
@@ -131,8 +131,10 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
             return False
         if parts[0] == "srv" or parts[:2] == ["var", "www"]:
             return not is_production(*parts) and not _SCRATCH_NAMES.isdisjoint(parts[2:])
+        if "site-packages" in parts[1:-1] and everything:
+            return True  # a package, which pip installs again
         if parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]:
-            return "site-packages" in parts[1:-1]  # one package, which pip installs again
+            return False
     for part in parts:
         match _hint_of(part):
             case _PathHint.GIT:

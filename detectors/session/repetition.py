@@ -64,10 +64,10 @@ _BLIND, _BLIND_IN_A_ROW = 0.5, 0.8
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
 _MOVES = frozenset((
-    "click", "decrease", "decrement", "down", "draw", "increase", "increment", "jump", "left", "move", "redo", "right",
-    "roll", "rotate", "spin", "swipe", "tap", "tick", "toggle", "turn", "undo", "up", "walk", "zoom",
+    "click", "decrease", "decrement", "draw", "increase", "increment", "jump", "move", "redo", "roll", "rotate", "spin",
+    "swipe", "tap", "tick", "toggle", "turn", "undo", "volume", "walk", "zoom",
 ))  # fmt: skip
-"""So are these, if a word of their name is one of them."""
+"""So are these, if a word of their name is one of them; `up` or `left` is not enough: `look_up`."""
 _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )

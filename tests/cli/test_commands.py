@@ -266,7 +266,7 @@ def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str]
 
 
 def test_json_has_never_any_colours() -> None:
-    command = [HALTLINE, "audit", "ask", "--list", "--json"]
+    command = [HALTLINE, "config", "show", "--json"]
     data = subprocess.run(command, env={"FORCE_COLOR": "1"}, capture_output=True, text=True, check=False)
     assert data.stdout
     assert not _ANY.search(data.stdout)

@@ -71,9 +71,11 @@ def test_a_value_beyond_64_bits_is_no_policy() -> None:
 
 def rows(session: str, *seconds: float, action: str = "delete_asset") -> list[dict[str, object]]:
     common: dict[str, object] = {"kind": "action.proposed", "session_id": session, "action": action}
-    common["targets"] = ["asset_id=fact_sales"]
     return [
-        common | {"event_id": f"{session}@{second}", "time": at(second), "call_id": f"c{second}"} for second in seconds
+        common
+        | {"event_id": f"{session}@{second}", "time": at(second), "call_id": f"c{second}"}
+        | {"targets": ["asset_id=fact_sales" if action == "delete_asset" else f"path=page-{second}"]}
+        for second in seconds
     ]
 
 
