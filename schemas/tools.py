@@ -152,6 +152,7 @@ def says(action: str) -> str:
     return "" if described is None else described.says
 
 
+@lru_cache(maxsize=1024)
 def thinks(action: str) -> bool:
     """Return whether an agent only thinks or talks to itself with a tool of this name."""
     return says(action) == "thinks"

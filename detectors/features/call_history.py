@@ -17,7 +17,6 @@ from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.placeholders import is_placeholder
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.stored import Stored
@@ -317,7 +316,7 @@ def _is_nothing(act: Observed) -> bool:
 
     A call is cancelled if another one of its turn failed. What a placeholder stands for may have changed.
     """
-    return (act.unread or act.cancelled) if act.failed else act.is_result and is_placeholder(act.event)
+    return (act.unread or act.cancelled) if act.failed else act.is_result and act.shows_placeholder
 
 
 def _is_change(act: Observed) -> bool:

@@ -350,9 +350,14 @@ class Observation(Failure):
             return None
         if event.output_head is None and event.output_bytes is None and event.output_digest is None and not event.error:
             return None
-        if is_placeholder(event):
+        if self.shows_placeholder:
             return None
         return self.calls.novelty.take(self)
+
+    @lazy
+    def shows_placeholder(self) -> bool:
+        """Return whether its result says only that an image, or other data, was left out."""
+        return is_placeholder(self.event)
 
     @property
     def does_nothing(self) -> bool:

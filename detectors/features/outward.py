@@ -34,6 +34,7 @@ _INPUT = frozenset((
 _AGENTS = frozenset(("task", "agent"))
 """Tools that start another agent, if they have a `prompt`."""
 _OPERATIONS = ("action", "operation", "method", "command")
+_NAMES_OF_OPERATIONS = frozenset(_OPERATIONS)
 _TEXTS = frozenset(("text", "content", "body", "message"))
 _RECIPIENTS = frozenset((
     "to", "channel", "channel_id", "chat_id", "recipient", "recipients", "thread_id", "conversation_id", "email",
@@ -65,7 +66,7 @@ _LAUNCHES = re.compile(
 _LAUNCH_CUES = ("create", "run", "launch", "spot", "allocate")
 _LINE_CHARS = 2048
 _NUMBERS = re.compile(rb"\d+")
-_IN_BACKGROUND = ("is_background", "run_in_background", "background")
+_IN_BACKGROUND = frozenset(("is_background", "run_in_background", "background"))
 _INSERTS = re.compile(r"\s*insert\s+into\b", re.IGNORECASE)
 _STARTS = re.compile(r"(?:^|[^&])&\s*\Z|^\s*nohup\s")
 _TAIL_CHARS = 64
@@ -81,7 +82,9 @@ def is_outward(act: ToolCall) -> bool:
     named = _named(act.action)
     if "prompt" in args and not _AGENTS.isdisjoint(named):
         return True
-    operation = next((args[name] for name in _OPERATIONS if isinstance(args.get(name), str)), "")
+    operation = ""
+    if not _NAMES_OF_OPERATIONS.isdisjoint(args):
+        operation = next((args[name] for name in _OPERATIONS if isinstance(args.get(name), str)), "")
     if operation and " " not in operation and len(operation) < _TAIL_CHARS:
         if effect is _NETWORK and act.tool.use is not None:
             return True  # as the description of tools says: a question that is put to a chat, a reaction
@@ -151,10 +154,11 @@ def inserts(act: ToolCall) -> bool:
 
 def stays(act: ToolCall) -> bool:
     """Return whether it starts a program that stays in the background."""
-    args = act.args or {}
-    if any(args.get(name) is True for name in _IN_BACKGROUND):
+    args = act.args
+    if args and not _IN_BACKGROUND.isdisjoint(args) and any(args.get(name) is True for name in _IN_BACKGROUND):
         return True
-    return "&" in act.text[-_TAIL_CHARS:] and _STARTS.search(act.text[-_TAIL_CHARS:]) is not None
+    tail = act.text[-_TAIL_CHARS:]
+    return "&" in tail and _STARTS.search(tail) is not None
 
 
 @lru_cache(maxsize=4096)

@@ -207,6 +207,8 @@ class ErrorRepetition(Graded[State]):
         del state.unread[:-_MAX_UNREAD]
         state.unread_count += 1
         turns = state.unread_count
+        if turns < self.unread[0]:
+            return None
         reason = f"{turns} turns in a row could not be read, so that nothing was done"
         return self.counted("unread_turns", turns, self.unread, reason, evidence(act, state.unread), turns=turns)
 
@@ -219,10 +221,13 @@ class ErrorRepetition(Graded[State]):
         state.row = [*state.row[1 - _MAX_ROW :], entry(act, *((act.fingerprint, key) if key else ()))]
         state.row_count += 1
         steps = state.row_count
+        same_call = self._same_call(state, act) if key else None
+        if steps < self.in_a_row[0]:
+            return same_call
         ended = "were refused" if act.refused else "failed"
         reason = f"{steps} steps in a row failed or were refused; the last {ended}: {act.subject:.120}"
         any_call = self.counted("nothing_works", steps, self.in_a_row, reason, evidence(act, state.row), steps=steps)
-        return worst_of((any_call, self._same_call(state, act) if key else None))
+        return worst_of((any_call, same_call))
 
     def _same_call(self, state: State, act: Observation) -> Finding | None:
         """Count the last failures in a row that are of this call, if their errors differ."""
@@ -233,9 +238,9 @@ class ErrorRepetition(Graded[State]):
             ):
                 break
             same.append(one)
-        if len({one[_ERROR] for one in same}) == 1:
-            return None  # the same error as well
         tries = len(same)
+        if tries < self.same_failing[0] or len({one[_ERROR] for one in same}) == 1:
+            return None  # too few, or the same error as well
         reason = f"{tries} times in a row the same call failed in {seconds(same[::-1])}s: {act.subject:.120}"
         return self.counted("same_call_fails", tries, self.same_failing, reason, evidence(act, same[::-1]), tries=tries)
 

@@ -34,7 +34,6 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.placeholders import is_placeholder
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -179,7 +178,9 @@ class FruitlessSearch(Detector[State]):
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a lookup without results or a guess, or reset the counts."""
         found = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
-        old, none, same = self._nothing_new(state, act), self._nothing_found(state, act), self._same_answer(state, act)
+        old, none = self._nothing_new(state, act), self._nothing_found(state, act)
+        # Most calls run a program: these have no such answer, and can only end a row of others.
+        same = self._same_answer(state, act) if state.answered or not act.runs else None
         return worst_of((found, old, none, same)) if old or none or same else found
 
     def _nothing_found(self, state: State, act: Observation) -> Finding | None:
@@ -298,6 +299,8 @@ class FruitlessSearch(Detector[State]):
             return None  # see `repetition`; and calls of one model turn are asked without knowing the answer
         rows = state.answered = [*state.answered, entry(act, answer, act.fingerprint)][-_MAX_ROWS:]
         calls = len(rows)
+        if calls < self.same_answer[0]:
+            return None
         reason = f"{calls} different calls in a row had the same result in {seconds(rows)}s, such as {act.subject:.120}"
         counts = self.same_answer
         found = self.counted("same_answer", calls, counts, reason, evidence(act, rows), calls=calls)
@@ -406,7 +409,7 @@ def _long_answer(act: Observation) -> str:
         return ""
     if effect is not None and not (effect is _READ and _searches(act.action)):
         return ""
-    if (event.output_bytes or 0) < _LONG_BYTES or not event.output_digest or is_placeholder(event):
+    if (event.output_bytes or 0) < _LONG_BYTES or not event.output_digest or act.shows_placeholder:
         return ""
     return f"{act.action} {event.output_digest}"
 

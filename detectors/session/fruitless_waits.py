@@ -91,6 +91,8 @@ class FruitlessWaits(Detector[State]):
 
     def observe(self, state: State, act: Observation) -> Finding | None:
         """Count a sleep, a change, or a slow call that returned nothing new."""
+        if not (act.is_result or state.sleeps or state.rows):
+            return None
         if act.only_sleeps:
             return self._slept(state, act) if act.is_result else None
         if act.is_attempt and state.sleeps and not tools.thinks(act.action) and tools.says(act.action) != "plans":
@@ -138,7 +140,7 @@ class FruitlessWaits(Detector[State]):
         state.sleeps = [*state.sleeps, entry(act)][-_MAX_ROWS:]
         state.slept_s += _took_s(act)
         sleeps = len(state.sleeps)
-        if state.slept_s < self.slept_s:
+        if state.slept_s < self.slept_s or sleeps < self.sleeps[0]:
             return None
         return self.counted(
             "only_sleeps",

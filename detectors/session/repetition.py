@@ -301,10 +301,8 @@ def _is_in_a_row(act: Observation, rows: list[Entry]) -> bool:
 
 def _is_edit(act: Observation) -> bool:
     """Return whether a tool edits the text of one file, by its name and target."""
-    if not act.args or not act.changes:
-        return False
     use = act.tool.use
-    if not (_names_an_edit(act.action) if use is None else use.edits):
+    if not act.args or not (_names_an_edit(act.action) if use is None else use.edits) or not act.changes:
         return False
     return act.targets[0].startswith("path=") or act.targets[0] == UNKNOWN
 

@@ -70,6 +70,8 @@ class SilentShell(Detector[State]):
             return None
         state.rows = [*state.rows, entry(act, weight)][-_MAX_ROWS:]
         count = sum(float(row[_WEIGHT]) for row in state.rows)
+        if count < self.silent[0]:
+            return None
         return self.counted(
             "silent_shell",
             count,

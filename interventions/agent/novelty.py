@@ -83,7 +83,7 @@ def _words_of(data: bytes) -> list[bytes]:
 def _operands_of(data: bytes) -> set[bytes]:
     return {
         operand
-        for operand in data.translate(_OPERANDS).split()
+        for operand in set(data.translate(_OPERANDS).split())  # most words of a long text occur in it more than once
         if _MIN_BYTES <= len(operand) <= _MAX_OPERAND_BYTES and (len(operand) >= _MIN_DIGITS or not operand.isdigit())
     }
 
@@ -135,13 +135,18 @@ class _Sketch:
         self._young, self._old, self._held = young, old, held
         return new
 
-    def __contains__(self, word: bytes) -> bool:
-        """Return whether a word was added."""
-        if not self._young:
-            return False
-        number = crc32(word)
-        block, mask = number % _BLOCKS, _masks()[number >> 20]
-        return self._young[block] & mask == mask or (self._old is not None and self._old[block] & mask == mask)
+    def without(self, words: Iterable[bytes]) -> list[bytes]:
+        """Return those of the words that were not added."""
+        young, old, masks = self._young, self._old, _masks()
+        if not young:
+            return list(words)
+        missing = []
+        for word in words:
+            number = crc32(word)
+            block, mask = number % _BLOCKS, masks[number >> 20]
+            if young[block] & mask != mask and (old is None or old[block] & mask != mask):
+                missing.append(word)
+        return missing
 
 
 class SeenWords:
@@ -158,8 +163,8 @@ class SeenWords:
         known, words = _words_of(arguments) if arguments else (), _words_of(data)
         named, shown = _operands_of(arguments[:_OPERAND_BYTES]), _operands_of(data)
         with self._lock:
-            new_operands = [operand for operand in named if operand not in self._used]
-            others = [operand for operand in new_operands if operand not in self._given]
+            new_operands = self._used.without(named)
+            others = self._given.without(new_operands)
             self._used.add(new_operands)
             self._given.add(shown)
             self._words.add(known)
