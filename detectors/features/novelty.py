@@ -14,8 +14,7 @@ Texts are read up to a few hundred characters, as far as recordings store them; 
 size. A line that begins several results is a template and is ignored; a result that consists of templates is identified
 by its digest.
 
-This runs for every result of every session: each text is read once, and the cheapest checks run first (`python -m
-benchmarks.progress` measures it).
+This runs for every result of every session: each text is read once, and the cheapest checks run first.
 """
 
 import re
