@@ -84,7 +84,8 @@ def _operands_of(data: bytes) -> set[bytes]:
     return {
         operand
         for operand in set(data.translate(_OPERANDS).split())  # most words of a long text occur in it more than once
-        if _MIN_BYTES <= len(operand) <= _MAX_OPERAND_BYTES and (len(operand) >= _MIN_DIGITS or not operand.isdigit())
+        if _MIN_DIGITS <= (size := len(operand)) <= _MAX_OPERAND_BYTES
+        or (size >= _MIN_BYTES and size < _MIN_DIGITS and not operand.isdigit())
     }
 
 
@@ -164,13 +165,15 @@ class SeenWords:
         named, shown = _operands_of(arguments[:_OPERAND_BYTES]), _operands_of(data)
         with self._lock:
             new_operands = self._used.without(named)
-            others = self._given.without(new_operands)
-            self._used.add(new_operands)
+            others: list[bytes] = []
+            if new_operands:
+                others = self._given.without(new_operands)
+                self._used.add(new_operands)
             self._given.add(shown)
             self._words.add(known)
             new, results = self._words.add(words), self._results
             self._results += 1
-        counted = sum(operand.translate(_WITHOUT_DIGITS) != operand for operand in others)
+        counted = sum(operand.translate(_WITHOUT_DIGITS) != operand for operand in others) if others else 0
         return _novelty(
             {
                 "new_words": new,
