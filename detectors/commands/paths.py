@@ -43,8 +43,7 @@ _CRITICAL_FILES = frozenset(listed("""
     /etc/passwd /etc/shadow /etc/group /etc/sudoers /etc/fstab /etc/hosts /etc/resolv.conf /etc/ssh/sshd_config
 """))  # fmt: skip
 _SCRATCH_NAMES = frozenset(listed("""
-    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs
-    htmlcov
+    node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs htmlcov
     .coverage coverage.xml .cache .npm .next .nuxt .turbo .parcel-cache .svelte-kit .angular .gradle .terraform
     .ipynb_checkpoints DerivedData _build .tmp nohup.out .DS_Store .eslintcache CMakeFiles CMakeCache.txt .nyc_output
     .vite .webpack .sass-cache .bundle _cacache .dmypy.json .pytype .swc __pypackages__
@@ -131,7 +130,7 @@ def _is_scratch(place: str, parts: list[str], *, everything: bool) -> bool:
             return False
         if parts[0] == "srv" or parts[:2] == ["var", "www"]:
             return not is_production(*parts) and not _SCRATCH_NAMES.isdisjoint(parts[2:])
-        if "site-packages" in parts[1:-1] and everything:
+        if everything and "site-packages" in parts[1:-1] and not is_production(*parts):
             return True  # a package, which pip installs again
         if parts[0] in _SYSTEM and parts[:2] != ["usr", "src"]:
             return False
