@@ -178,11 +178,12 @@ class Chooser:
 
     def _stands_again(self, chosen: Chosen, history: History, action: int) -> None:
         """Stop what a call after the hint shows once more, by a rule that is seldom wrong twice."""
-        finding, last = chosen.finding, history.last(chosen.finding.detector)
+        finding = chosen.finding
         least = STANDS_AGAIN.get(finding.detector)
-        if chosen.meant not in _HINTS or not self._settings.after_warnings or last is None or not last.said:
+        if least is None or finding.severity < least or chosen.meant not in _HINTS or not self._settings.after_warnings:
             return
-        if least is None or finding.severity < least or not last.action < action <= last.action + HELPED_ACTIONS:
+        last = history.last(finding.detector)
+        if last is None or not last.said or not last.action < action <= last.action + HELPED_ACTIONS:
             return
         if (last.helped or 0) < self._settings.effectiveness:
             chosen.meant = self._settings.stop

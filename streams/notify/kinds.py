@@ -1,4 +1,4 @@
-"""The changes of incidents that people are notified of, and for whom. Pure: the same after every restart."""
+"""Which changes of an incident send a notification, and to which channels. Pure, so a restart plans the same ones."""
 
 import hashlib
 from collections.abc import Collection, Mapping
