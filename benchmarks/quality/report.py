@@ -1,7 +1,7 @@
 """The figures as tables, for a terminal and for pages."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -19,18 +19,15 @@ _NAMES = {Kind.SOUND: "sound", Kind.SOLVED: "solved", Kind.HINT: "for a hint"}
 
 
 def tables(measured: Measured) -> dict[str, Table]:
-    """Return the tables by name: by set beside the peers, by source, by class of runaway; and the README's."""
+    """Return the tables by name: by set, by class of runaway, the peers' by set; and the README's."""
     groups = {system: measured.rows(system, lambda known: known.group) for system in measured.outcomes}
-    by_set = [([name, system], groups[system][name]) for name in groups[OURS] for system in groups]
-    by_source = [([name], row) for name, row in sorted(measured.rows(OURS, _source_of).items())]
-    by_class = [([name], row) for name, row in sorted(measured.rows(OURS, _class_of).items())]
+    ours = groups.pop(OURS)
     return {
-        "runaways": _runaways("Runaways, by set", by_set, ["sessions", "by"]),
-        "others": _others("Sessions that should go on, by set", by_set, ["sessions", "by"]),
-        "runaways-by-source": _runaways("Runaways, by source", by_source, ["source"]),
-        "others-by-source": _others("Sessions that should go on, by source", by_source, ["source"]),
-        "classes": _runaways("Runaways, by class", by_class, ["class"]),
-        "summary": _summary(groups[OURS]),
+        "runaways": _runaways("Runaways, by set", "sessions", ours),
+        "others": _others(ours),
+        "classes": _runaways("Runaways, by class", "class", dict(sorted(measured.rows(OURS, _class_of).items()))),
+        "peers": _peers(groups),
+        "summary": _summary(ours),
     }
 
 
@@ -58,52 +55,61 @@ def written(text: str, made: Mapping[str, Table]) -> str:
     return _MARKED.sub(lambda mark: mark[1] + (made[mark[2]].markdown() or mark[3]) + mark[4], text)
 
 
-def _source_of(known: Known) -> str:
-    return f"{known.group}: {known.source}"
-
-
 def _class_of(known: Known) -> str:
     return known.judgement.pattern or "not told"
 
 
-def _runaways(title: str, rows: Sequence[tuple[list[str], Row]], names: list[str]) -> Table:
-    columns = [*names, "a call refused", "late calls made", "held", "held too early"]
+def _runaways(title: str, name: str, rows: Mapping[str, Row]) -> Table:
     return Table(
         title,
-        columns,
+        [name, "a call refused", "late calls made", "held", "held too early"],
         [
             [
-                *name,
+                one,
                 str(row.count(Kind.STOP, lambda one: one.refused)),
                 "{:,} of {:,}".format(*row.late),
                 str(row.held),
                 str(sum(one.early for one in row.of(Kind.STOP))),
             ]
-            for name, row in rows
+            for one, row in rows.items()
             if row.of(Kind.STOP)
         ],
     )
 
 
-def _others(title: str, rows: Sequence[tuple[list[str], Row]], names: list[str]) -> Table:
-    columns = [*names, "", "a call refused", "calls refused", "stopped for good", "hinted"]
+def _others(groups: Mapping[str, Row]) -> Table:
     return Table(
-        title,
-        columns,
+        "Sessions that should go on, by set",
+        ["sessions", "", "a call refused", "calls refused", "stopped for good", "hinted"],
         [
             [
-                *name,
+                name,
                 what,
                 str(row.count(kind, lambda one: one.refused)),
                 f"{sum(one.refused for one in row.of(kind)):,} of {sum(one.calls for one in row.of(kind)):,}",
                 str(row.count(kind, lambda one: one.for_good)),
                 str(row.count(kind, lambda one: one.hinted)),
             ]
-            for name, row in rows
+            for name, row in groups.items()
             for kind, what in _NAMES.items()
             if row.of(kind)
         ],
     )
+
+
+def _peers(groups: Mapping[str, Mapping[str, Row]]) -> Table:
+    rows = []
+    for name in next(iter(groups.values())):
+        for system, row in ((system, groups[system][name]) for system in groups if "without" not in name):
+            refused, made, late = row.count(_healthy(row), lambda one: one.refused), *row.late
+            runaways = [f"{made:,} of {late:,}", f"{row.held.part} of {row.held.of}"] if late else ["-", "-"]
+            rows.append([name, system, *runaways, f"{refused.part} of {refused.of}"])
+    columns = ["sessions", "by", "late calls made", "held", "sound or solved with a refused call"]
+    return Table("Peers' rules, by set", columns, rows)
+
+
+def _healthy(row: Row) -> Kind:
+    return Kind.SOLVED if row.of(Kind.SOLVED) else Kind.SOUND
 
 
 def _summary(groups: Mapping[str, Row]) -> Table:
@@ -118,7 +124,7 @@ def _summary(groups: Mapping[str, Row]) -> Table:
     for name, row in groups.items():
         if "without" in name:
             continue  # docs/quality.md has it
-        kind = Kind.SOLVED if row.of(Kind.SOLVED) else Kind.SOUND
+        kind = _healthy(row)
         refused, held = (row.count(kind, lambda one: one.refused), row.count(kind, lambda one: one.for_good))
         made, late = row.late
         runaways = [f"{row.held.part} of {row.held.of}", f"{made:,} of {late:,}"] if late else ["-", "-"]
