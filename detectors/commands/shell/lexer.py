@@ -3,8 +3,8 @@
 One pass from left to right. Unparsable text is taken literally; every text gives some commands.
 Reserved words (`if`, `do`, `{`) stay in the words; groups `( )` are returned as markers, since they limit the scope
 of a `cd`. `bashlex` was rejected: GPL, no `case`, `[[`, `$(( ))` or `time`, loses heredocs with a quoted delimiter,
-140 microseconds for a line of 100 characters. tree-sitter's grammar finds the same, but takes seconds for 20 KB of an
-unusual text (docs/benchmarks.md).
+140 microseconds for a line of 100 characters. tree-sitter's grammar finds the same, but takes seconds for 20 KB of
+unusual text.
 
 Misses: substitutions inside `${x:-$(cmd)}` and `$(( ))`, extended globs, aliases, history expansion.
 """
