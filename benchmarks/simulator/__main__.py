@@ -9,7 +9,6 @@ import os
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Final
 
 # Sets are iterated in the order of their hashes, which has to be the same in each process.
@@ -29,8 +28,6 @@ from benchmarks.simulator.runs import run
 _AT_MOST: Final = 400
 """The number of histories within which a mistake has to be found."""
 _SHOWN: Final = 8
-_PAGE: Final = Path(__file__).parents[2] / "docs" / "simulation.md"
-_MARKS: Final = ("<!-- simulated -->\n", "<!-- /simulated -->\n")
 
 
 def simulate(first: int, histories: int, processes: int, fault: str = "") -> int:
@@ -74,24 +71,19 @@ def found_after(fault: str, first: int, processes: int) -> tuple[int, Outcome | 
     return done, None
 
 
-def table(first: int, processes: int) -> str:
-    """Return a Markdown table of all mistakes."""
-    rows = ["| mistake | found after | seed | steps | what differs |", "| --- | ---: | ---: | ---: | --- |"]
+def table(first: int, processes: int) -> int:
+    """Print after how many histories each mistake is found, as Markdown. Return the number of those not found."""
+    print("| mistake | found after | steps | what differs |\n| --- | ---: | ---: | --- |")
+    missed = 0
     for mistake in ALL:
         count, outcome = found_after(mistake.name, first, processes)
-        if outcome is None:
-            rows.append(f"| {mistake.what} | not in {count:,} | | | |")
-        else:
+        missed += outcome is None
+        found = f"not in {count:,} | | "
+        if outcome is not None:
             difference = outcome.differences[0].partition(":")[0].partition("(")[0].strip()
-            rows.append(f"| {mistake.what} | {count:,} | {outcome.seed} | {len(outcome.plan)} | {difference:.80} |")
-        print(rows[-1], file=sys.stderr, flush=True)
-    return "\n".join(rows)
-
-
-def written(page: str, rows: str) -> str:
-    """Return the page with its table replaced by these rows. Raises ValueError when the page lacks the marks."""
-    before, after = page.index(_MARKS[0]) + len(_MARKS[0]), page.index(_MARKS[1])
-    return f"{page[:before]}{rows}\n{page[after:]}"
+            found = f"{count:,} | {len(outcome.plan)} | {difference:.80}"
+        print(f"| {mistake.what} | {found} |", flush=True)
+    return missed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -99,11 +91,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _options().parse_args(arguments)
     processes = options.processes or os.cpu_count() or 1
     if options.table:
-        rows = table(options.seed, processes)
-        print(rows)
-        if options.write:
-            _PAGE.write_text(written(_PAGE.read_text(), rows))
-        return 0
+        return int(table(options.seed, processes) > 0)
     if options.trace:
         quiet()
         if options.fault:
@@ -132,7 +120,6 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--trace", action="store_true", help="print each step of the history of --seed")
     parser.add_argument("--fault", choices=[*BY_NAME], default="", metavar="NAME", help="with a mistake in the rules")
     parser.add_argument("--table", action="store_true", help="after how many histories each mistake is found")
-    parser.add_argument("--write", action="store_true", help="with --table: write it to docs/simulation.md")
     return parser
 
 
