@@ -19,28 +19,18 @@ from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import command
-from benchmarks.detector_timer import DetectorTimer
 from benchmarks.quality.sessions import default_files, read
 from benchmarks.reporting.core_report import (
     BOTH,
     CALIBRATION,
     CORE,
     DECODE,
-    ENFORCING,
-    FIRST,
-    NOTHING,
     Cost,
-    DetectorCost,
     Measured,
     States,
     show,
 )
-from benchmarks.rules import CORE as FIRST_RULES
-from haltline.detectors import ALL
-from haltline.interventions.levels.default_levels import default_mode
-from haltline.schemas.decisions import Mode
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.replay.traces import UnreadableTrace
@@ -99,7 +89,7 @@ def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, conso
         _Way(CORE, decided),
         _Way(BOTH, both),
     ]
-    _go(ways, len(events), rounds, "The core", console)
+    _go(ways, len(events), rounds, console)
     return Measured(
         events=len(events),
         event_bytes=sum(map(len, values)) / len(values),
@@ -110,63 +100,14 @@ def measure(files: Sequence[Path], *, copies: int, rounds: int, seed: int, conso
     )
 
 
-def profile(measured: Measured, files: Sequence[Path], *, share: int, rounds: int, seed: int, console: Console) -> None:
-    """Add the cost of the core with some rules, and of each detector among all, on 1 of `share` sessions."""
-    events = list(_mixed(files, 1, random.Random(seed), share))
-    kept: dict[str, SessionState] = {}
-    names = [detector.id for detector in ALL]
-    timer = DetectorTimer()
-
-    def way(name: str, core: Core, states: dict[str, SessionState]) -> _Way:
-        def start() -> Callable[[range], object]:
-            states.clear()
-            return lambda piece: decide(core, states, map(events.__getitem__, piece), piece.start)
-
-        return _Way(name, start)
-
-    def timed() -> Callable[[range], object]:
-        states: dict[str, SessionState] = {}
-
-        def work(piece: range) -> None:
-            timer.begin()
-            decide(timer.core, states, map(events.__getitem__, piece), piece.start)
-            timer.end(piece)
-
-        return work
-
-    enforcing = [name for name in names if default_mode(name) is not Mode.SHADOW]
-    ways = [
-        way(NOTHING, _core(()), {}),
-        way(FIRST, _core(FIRST_RULES), {}),
-        way(ENFORCING, _core(enforcing), {}),
-        way(CORE, _core(names), kept),
-    ]
-    _go([*ways, _Way("each detector", timed)], len(events), rounds, "Detectors", console)
-    measured.profile_events = len(events)
-    measured.by_rules = {way.name: way.cost for way in ways}
-    costs = timer.costs(len(events))
-    for name in names:
-        ns, observed = costs.get(name, (0.0, 0.0))
-        sizes = [_size(state, name) for state in kept.values()]
-        measured.detectors.append(
-            DetectorCost(
-                detector=name,
-                ns=ns,
-                observed=observed,
-                state_bytes_median=round(median(sizes)),
-                state_bytes_max=max(sizes),
-            )
-        )
-
-
-def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Console) -> None:
+def _go(ways: Sequence[_Way], events: int, rounds: int, console: Console) -> None:
     """Process each piece in every way before the next piece, so that other load affects all ways alike.
 
     Garbage is collected between pieces, as the worker does between batches.
     """
     pieces = [range(start, min(start + _PIECE, events)) for start in range(0, events, _PIECE)]
     with Progress(console=console, disable=not console.is_terminal) as progress, collecting() as collector:
-        task = progress.add_task(what, total=rounds * len(pieces))
+        task = progress.add_task("The core", total=rounds * len(pieces))
         for _ in range(rounds):
             for way in ways:
                 way.begin()
@@ -177,9 +118,9 @@ def _go(ways: Sequence[_Way], events: int, rounds: int, what: str, console: Cons
                 progress.advance(task)
 
 
-def _mixed(files: Sequence[Path], copies: int, rng: random.Random, share: int = 1) -> Iterator[ActionEvent]:
-    """The events of one of `share` sessions: in order within a session, sessions interleaved at random."""
-    recorded = [[event for _, event in known.session.events] for known in read(files)][::share]
+def _mixed(files: Sequence[Path], copies: int, rng: random.Random) -> Iterator[ActionEvent]:
+    """The events of all sessions: in order within a session, sessions interleaved at random."""
+    recorded = [[event for _, event in known.session.events] for known in read(files)]
     waiting = [
         [_renamed(event, f"~{copy}") for event in reversed(events)] for copy in range(copies) for events in recorded
     ]
@@ -193,11 +134,6 @@ def _mixed(files: Sequence[Path], copies: int, rng: random.Random, share: int = 
 
 def _renamed(event: ActionEvent, suffix: str) -> ActionEvent:
     return event.model_copy(update={"session_id": event.session_id + suffix, "event_id": event.event_id + suffix})
-
-
-def _core(detectors: Sequence[str]) -> Core:
-    """A core with these detectors only."""
-    return Core(Policy(rules={d.id: Rule(enabled=False) for d in ALL if d.id not in detectors}))
 
 
 def decide(core: Core, states: dict[str, SessionState], events: Iterable[ActionEvent], first: int) -> None:
@@ -229,11 +165,6 @@ def _states(states: Sequence[SessionState]) -> States:
     )
 
 
-def _size(state: SessionState, detector: str) -> int:
-    memory = state.detectors.get(detector)
-    return 0 if memory is None else _bytes(memory)
-
-
 def _bytes(value: object) -> int:
     """The size of a part of a state before compression."""
     return len(msgspec.msgpack.encode(value))
@@ -246,8 +177,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         files, progress = args.files or default_files(), Console(stderr=True)
         common = {"rounds": args.rounds, "seed": args.seed, "console": progress}
         measured = measure(files, copies=args.copies, **common)
-        if args.profile_share:
-            profile(measured, files, share=args.profile_share, **common)
     except (OSError, UnreadableTrace) as error:
         print(f"benchmarks.core: expected recorded sessions, got {error}", file=sys.stderr)
         return 2
@@ -264,9 +193,6 @@ def _options() -> argparse.ArgumentParser:
     parser.add_argument("--copies", type=int, default=2, help="copies of each session (%(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="(%(default)s)")
     parser.add_argument("--seed", type=int, default=1, help="seed of the order of sessions")
-    parser.add_argument(
-        "--profile-share", type=int, default=4, metavar="N", help="profile detectors on 1 of N sessions; 0: not (4)"
-    )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser
 

@@ -5,9 +5,6 @@ The same three tools of a coding agent (read, edit, test) in turns: unguarded, w
 every default detector that is not in shadow. Each piece of work runs in every way before the next one, and the best
 pieces count, since other load only adds time. Both wall time and processor time of the calling thread are measured;
 only wall time includes the peer's waits for its disk.
-
-With `--kafka` also: the wait for a verdict in mode `blocking`, on a real Kafka with a worker of every default
-detector; with one guard, with `--agents` guards in one process, and with as many processes.
 """
 
 import argparse
@@ -19,7 +16,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, field
-from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -27,14 +23,12 @@ from typing import Any
 import orjson
 from rich.console import Console
 
-from benchmarks import command, processes
-from benchmarks.cluster import started
+from benchmarks import command
 from benchmarks.reporting.machine import machine
-from benchmarks.reporting.table import percentile, table_of
+from benchmarks.reporting.table import table_of
 from haltline.interventions.agent import Guard
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from haltline.streams.local.kafka_jars import LocalKafkaError
 
 BARE, PEER, ASYNC, LOCAL = "bare call", "agentsentinel-sdk", "haltline, async", "haltline, local"
 _CALLS_PER_TURN = 3
@@ -75,33 +69,17 @@ class Cost:
 
 
 @dataclass
-class Waits:
-    """The waiting times of many calls, in milliseconds."""
-
-    what: str
-    calls: int
-    p50_ms: float
-    p99_ms: float
-    max_ms: float
-    refused: int
-    seconds: float
-    """The duration of all calls together."""
-
-
-@dataclass
 class Measured:
     """One run."""
 
     pieces: int
     costs: list[Cost] = field(default_factory=list)
-    waits: list[Waits] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         peer = next(cost for cost in self.costs if cost.name == PEER)
         return {
             "pieces": self.pieces,
             "costs": [asdict(cost) | {"times_peer": cost.best_us / peer.best_us} for cost in self.costs],
-            "waits": [asdict(wait) for wait in self.waits],
             "machine": machine(),
         }
 
@@ -183,84 +161,6 @@ def _peer(folder: Path) -> Iterator[Wrap]:
         os.chdir(before)
 
 
-def measure_waits(agents: int, calls: int, console: Console) -> list[Waits]:
-    """Measure on a real Kafka with a worker: one guard, many in one process, and one in each of many processes."""
-    console.print("Starting Kafka and a worker")
-    with started("overhead") as (cluster, children, _):
-        topics = Topics("overhead.")
-        cluster.make_topics(topics, "overhead-sessions-changelog")
-        arguments = processes.worker_arguments(cluster.bootstrap, topics.prefix, "overhead")
-        processes.start(children, "overhead", processes.WORKER, arguments)
-        address = cluster.bootstrap, topics.prefix
-        _waits(*address, "warm", 20)
-        each = max(1, calls // agents)
-        measured = [_summed("one guard", [_waits(*address, "one", calls)])]
-        console.print(f"{agents} guards in one process")
-        measured.append(_summed(f"{agents} guards in one process", _in_one_process(*address, agents, each)))
-        console.print(f"{agents} processes")
-        pool = get_context("fork").Pool(agents)
-        jobs = [(*address, f"process-{number}", each) for number in range(agents)]
-        actual = pool.starmap(_waits, jobs, chunksize=1)
-        pool.close()  # they end by themselves: SIGTERM would act like Ctrl-C
-        pool.join()
-        return [*measured, _summed(f"{agents} processes", actual)]
-
-
-Took = tuple[list[float], int, float, float]
-"""Milliseconds of each call, the number of refused ones, the start of the first and the end of the last."""
-
-
-def _waits(bootstrap: str, prefix: str, session_id: str, calls: int) -> Took:
-    guard = Guard(
-        session_id=f"{session_id}-{time.time_ns()}", bootstrap=bootstrap, topic_prefix=prefix, mode="blocking",
-        budget_s=60.0, start_budget_s=60.0,
-    )  # fmt: skip
-    with guard:
-        return _timed([guard], calls)
-
-
-def _in_one_process(bootstrap: str, prefix: str, agents: int, calls: int) -> list[Took]:
-    guards = [
-        Guard(
-            session_id=f"guard-{number}-{time.time_ns()}", bootstrap=bootstrap, topic_prefix=prefix, mode="blocking",
-            budget_s=60.0, start_budget_s=60.0,
-        )
-        for number in range(agents)
-    ]  # fmt: skip
-    with ExitStack() as stack:
-        for guard in guards:
-            stack.enter_context(guard)
-        return [_timed(guards, calls)]
-
-
-def _timed(guards: Sequence[Guard], calls: int) -> Took:
-    took, refused = [], 0
-    began = time.time()
-    for number in range(calls):
-        for guard in guards:
-            since = time.perf_counter()
-            try:
-                with guard.action("write_file", args={"path": f"src/module_{number}.py", "text": str(number)}):
-                    took.append((time.perf_counter() - since) * 1000)
-            except Exception:
-                refused += 1
-    return took, refused, began, time.time()
-
-
-def _summed(what: str, actual: Sequence[Took]) -> Waits:
-    took = sorted(ms for of_one, *_ in actual for ms in of_one)
-    seconds = max(ended for *_, ended in actual) - min(began for *_, began, _ in actual)
-    return Waits(
-        what,
-        calls=len(took),
-        p50_ms=percentile(took, 50),
-        p99_ms=percentile(took, 99),
-        max_ms=took[-1],
-        refused=sum(refused for _, refused, *_ in actual),
-        seconds=seconds,
-    )
-
-
 def show(measured: Measured, console: Console) -> None:
     """Print the tables."""
     peer = next(cost for cost in measured.costs if cost.name == PEER)
@@ -270,28 +170,14 @@ def show(measured: Measured, console: Console) -> None:
         times = f"{cost.best_us / peer.best_us:.2f} ({cost.cpu_us / peer.cpu_us:.2f} by CPU)"
         table.add_row(cost.name, f"{cost.best_us:.1f}", f"{cost.median_us:.1f}", f"{cost.cpu_us:.1f}", times)
     console.print(table)
-    if measured.waits:
-        columns = ["", "calls", "p50 ms", "p99 ms", "max ms", "refused", "seconds"]
-        waits = table_of("Waiting for a verdict on a real Kafka, every default detector", columns)
-        for wait in measured.waits:
-            figures = (f"{ms:.1f}" for ms in (wait.p50_ms, wait.p99_ms, wait.max_ms))
-            waits.add_row(wait.what, f"{wait.calls:,}", *figures, str(wait.refused), f"{wait.seconds:.1f}")
-        console.print(waits)
     memory_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     console.print(f"This process at most {memory_mib:.0f} MiB", highlight=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Return the exit code: 0, or 1 if Kafka cannot be started."""
+    """Return the exit code."""
     args = _options().parse_args(arguments)
-    progress = Console(stderr=True)
     measured = measure(args.pieces)
-    if args.kafka:
-        try:
-            measured.waits = measure_waits(args.agents, args.calls, progress)
-        except LocalKafkaError as error:
-            progress.print(f"benchmarks.overhead: {error}")
-            return 1
     if args.json:
         print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
     else:
@@ -300,14 +186,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options() -> argparse.ArgumentParser:
-    parser = command.options("benchmarks.overhead", __doc__, "--kafka --agents 200")
+    parser = command.options("benchmarks.overhead", __doc__, "--pieces 20")
     parser.add_argument(
         "--pieces", type=int, default=100, help=f"pieces of {_PIECE_TURNS * _CALLS_PER_TURN} calls (%(default)s)"
-    )
-    parser.add_argument("--kafka", action="store_true", help="also wait for verdicts, on a real Kafka")
-    parser.add_argument("--agents", type=int, default=200, help="guards, and processes (%(default)s)")
-    parser.add_argument(
-        "--calls", type=int, default=2000, help="calls that wait for a verdict, in each row (%(default)s)"
     )
     parser.add_argument("--json", action="store_true", help="print JSON")
     return parser

@@ -43,11 +43,6 @@ def wait_until(child: Child, condition: Callable[[], object], what: str, *, with
         time.sleep(0.05)
 
 
-def rss_bytes(pid: int) -> int | None:
-    """Memory in use now in bytes; None if the system does not report it."""
-    return _status_bytes(pid, "VmRSS:")
-
-
 def peak_rss_bytes(pid: int) -> int | None:
     """Peak memory since the start in bytes; None if the system does not report it."""
     return _status_bytes(pid, "VmHWM:")

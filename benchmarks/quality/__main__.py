@@ -7,8 +7,6 @@ was refused, how many calls, and how many sessions were stopped for good. In bra
 if a target is missed. A sample is also played through a worker on an embedded broker and through `haltline hook`.
 
 --markdown prints the tables as they are in README.md and docs/quality.md; --write also writes them there.
-
---synthetic runs generated runaways and healthy sessions instead, to the first decision that refuses a call.
 """
 
 import argparse
@@ -23,12 +21,11 @@ import typer
 from rich.console import Console
 
 from benchmarks import command
-from benchmarks.quality import report, routes, synthetic
+from benchmarks.quality import report, routes
 from benchmarks.quality.measuring import OURS, Measured, measure
 from benchmarks.quality.sessions import GROUPS, SHARED, Known, read, read_groups, read_signals
 from haltline.cli.common import console as console_for_people
 from haltline.cli.policy_option import read_policy
-from haltline.streams.engine.core import Core
 from haltline.streams.replay.traces import UnreadableTrace
 
 _USAGE = 2
@@ -38,8 +35,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Return the exit code: 0 if every target is met, 1 if one is missed, 2 without sessions to read."""
     args = _options().parse_args(arguments)
     policy = None if args.policy is None else read_policy(args.policy)
-    if args.synthetic:
-        return _synthetic(args)
     try:
         sessions = _sessions(args)
     except (OSError, ValueError) as error:
@@ -81,17 +76,6 @@ def _sessions(args: argparse.Namespace) -> list[Known]:
     if not sessions:
         raise UnreadableTrace("expected recorded sessions, got none")
     return sessions
-
-
-def _synthetic(args: argparse.Namespace) -> int:
-    measured = synthetic.measure(
-        Core(None if args.policy is None else read_policy(args.policy)), args.seeds, Console(stderr=True)
-    )
-    if args.json:
-        print(orjson.dumps(measured.as_json(), option=orjson.OPT_INDENT_2).decode())
-    else:
-        synthetic.show(measured, console_for_people())
-    return 0 if measured.passed else 1
 
 
 def _as_json(measured: Measured, compared: Sequence[routes.Compared]) -> dict[str, Any]:
@@ -147,8 +131,6 @@ def _options() -> argparse.ArgumentParser:
     how.add_argument("--json", action="store_true", help="print JSON")
     how.add_argument("--markdown", action="store_true", help="print the tables as Markdown")
     how.add_argument("--write", action="store_true", help="also write them into README.md and docs/quality.md")
-    parser.add_argument("--synthetic", action="store_true", help="generated runaways and healthy sessions instead")
-    parser.add_argument("--seeds", type=int, default=20, help="seeds of each generated family (%(default)s)")
     return parser
 
 

@@ -4,23 +4,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from benchmarks.reporting.machine import machine
 from benchmarks.reporting.table import table_of
 
 _AIM_PER_S = 100_000
-CALIBRATION, DECODE, NOTHING, FIRST, ENFORCING, CORE, BOTH = (
+CALIBRATION, DECODE, CORE, BOTH = (
     "orjson reads the bytes",
     "decode only",
-    "core without a detector",
-    "core with the first rules",
-    "core with every rule that enforces by default",
     "core with every detector",
     "decode, then core",
 )
-_AIMS_US = {NOTHING: 12, FIRST: 15, ENFORCING: 40}
-"""Processor time of an event, microseconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,20 +33,6 @@ class Cost:
     @property
     def per_cpu_s(self) -> float:
         return 1e9 / self.cpu_ns
-
-
-@dataclass(frozen=True, kw_only=True)
-class DetectorCost:
-    """The cost of one detector among all others."""
-
-    detector: str
-    ns: float
-    """Nanoseconds per event of the mix in its `concerns` and `observe`, without the cost of timing. Values that several
-    detectors share, such as the session's progress, count for the first that uses them."""
-    observed: float
-    """The share of events that it observes."""
-    state_bytes_median: int
-    state_bytes_max: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +61,6 @@ class Measured:
     rounds: int
     states: States
     costs: dict[str, Cost] = field(default_factory=dict)
-    profile_events: int = 0
-    by_rules: dict[str, Cost] = field(default_factory=dict)
-    """The core's cost over the events of the profile, by the rules that run."""
-    detectors: list[DetectorCost] = field(default_factory=list)
 
     def as_json(self) -> dict[str, Any]:
         base = self.costs[CALIBRATION].cpu_ns
@@ -95,8 +71,6 @@ class Measured:
                 | {"per_s": cost.per_s, "per_cpu_s": cost.per_cpu_s, "times_calibration": cost.cpu_ns / base}
                 for cost in self.costs.values()
             ],
-            "profile": {"events": self.profile_events, "costs": [asdict(cost) for cost in self.by_rules.values()]},
-            "detectors": [asdict(cost) for cost in self.detectors],
             "states": asdict(self.states),
             "machine": machine(),
         }
@@ -113,9 +87,6 @@ def show(measured: Measured, console: Console) -> None:
         times = f"{cost.cpu_ns / base.cpu_ns:.1f}"
         table.add_row(cost.name, f"{cost.per_s:,.0f}", f"{cost.per_cpu_s:,.0f}", f"{cost.cpu_ns / 1000:.2f}", times)
     console.print(table)
-    if measured.by_rules:
-        console.print(_rules(measured))
-        console.print(_profile(measured))
     s = measured.states
     console.print(
         f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most "
@@ -129,36 +100,3 @@ def show(measured: Measured, console: Console) -> None:
     )
     reached = measured.costs[CORE].per_cpu_s / _AIM_PER_S
     console.print(f"Aim: {_AIM_PER_S:,} events/s on one quiet core; here {reached:.0%} of it, by processor time")
-
-
-def _rules(measured: Measured) -> Table:
-    base = measured.by_rules[NOTHING].cpu_ns
-    table = table_of(
-        f"By rules, over {measured.profile_events:,} of the events", ["", "CPU us/event", "over none", "aim, us/event"]
-    )
-    for cost in measured.by_rules.values():
-        aim = _AIMS_US.get(cost.name)
-        us = cost.cpu_ns / 1000
-        table.add_row(cost.name, f"{us:.1f}", f"{us - base / 1000:.1f}", "" if aim is None else f"{aim}")
-    return table
-
-
-def _profile(measured: Measured) -> Table:
-    whole = measured.by_rules[CORE].cpu_ns
-    table = table_of(
-        f"Each detector among all, of {whole:,.0f} ns an event; what several share counts for the first that asks",
-        ["detector", "ns/event", "of all", "events taken in", "ns for each", "state bytes, median", "max"],
-    )
-    for row in sorted(measured.detectors, key=lambda row: -row.ns):
-        table.add_row(
-            row.detector,
-            f"{row.ns:,.0f}",
-            f"{row.ns / whole:.1%}",
-            f"{row.observed:.1%}",
-            f"{row.ns / row.observed:,.0f}" if row.observed else "",
-            f"{row.state_bytes_median:,}",
-            f"{row.state_bytes_max:,}",
-        )
-    rest = whole - sum(row.ns for row in measured.detectors)
-    table.add_row("everything else", f"{rest:,.0f}", f"{rest / whole:.1%}", "", "", "", "")
-    return table

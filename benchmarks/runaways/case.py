@@ -3,11 +3,10 @@
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 from benchmarks.runaways.script import PACES, Log, Script
 from haltline.schemas.control import Command
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent
 
 _PROLOGUE = 12
 """Maximum number of steps of ordinary work before it."""
@@ -24,10 +23,6 @@ class Family:
     @property
     def name(self) -> str:
         return self.write.__name__
-
-    @property
-    def what(self) -> str:
-        return (self.write.__doc__ or "").strip()
 
     @property
     def runaway(self) -> bool:
@@ -64,35 +59,3 @@ class Case:
     events: tuple[ActionEvent, ...]
     began: str | None = None
     commands: tuple[Command, ...] = ()
-
-    @cached_property
-    def step(self) -> dict[str, int]:
-        """The number of steps up to each event, by event id. A step is a call, or a model turn with text only.
-
-        Counted in the original order, so that it is the same in a disturbed copy.
-        """
-        proposed: set[tuple[str, str | None]] = set()
-        anonymous: dict[str, int] = {}
-        steps, of = 0, {}
-        for event in self.events:
-            call = (event.session_id, event.call_id)
-            if event.kind is Kind.PROPOSED:
-                steps += 1
-                if event.call_id is None:
-                    anonymous[event.session_id] = anonymous.get(event.session_id, 0) + 1
-                proposed.add(call)
-            elif event.kind is Kind.COMPLETED:
-                if event.call_id is None and anonymous.get(event.session_id, 0) > 0:
-                    anonymous[event.session_id] -= 1
-                elif event.call_id is None or call not in proposed:
-                    steps += 1
-            elif event.kind is Kind.MODEL_TURN and event.output_bytes is not None:
-                steps += 1
-            of[event.event_id] = steps
-        return of
-
-    def steps_since_it_began(self, step: int) -> int | None:
-        """Steps from the start of the runaway to this one, inclusive; None: this step is earlier, or no runaway."""
-        if self.began is None or step < self.step[self.began]:
-            return None
-        return step - self.step[self.began] + 1

@@ -5,25 +5,15 @@ from benchmarks.runaways.script import Call, Script
 from haltline.schemas.events import Usage
 
 
-def _growing(s: Script, factor: float, steps: int) -> None:
-    cost = 0.02
-    s.begins()
-    for _ in range(steps):
-        cost *= factor * s.rng.uniform(0.95, 1.05)
-        tokens = round(cost * 200_000)
-        s.call("search_docs", {"query": s.words(3)}, usage=Usage(input_tokens=tokens, output_tokens=300, cost_usd=cost))
-
-
 @family(within=12)
 def growing_cost(s: Script) -> None:
     """Each step costs about twice as much as the one before."""
-    _growing(s, s.rng.uniform(1.8, 2.5), steps=12)
-
-
-@family(within=8)
-def exploding_cost(s: Script) -> None:
-    """Each step costs about four times as much as the one before."""
-    _growing(s, s.rng.uniform(3.6, 5.0), steps=8)
+    cost, factor = 0.02, s.rng.uniform(1.8, 2.5)
+    s.begins()
+    for _ in range(12):
+        cost *= factor * s.rng.uniform(0.95, 1.05)
+        tokens = round(cost * 200_000)
+        s.call("search_docs", {"query": s.words(3)}, usage=Usage(input_tokens=tokens, output_tokens=300, cost_usd=cost))
 
 
 @family(within=10)
@@ -98,14 +88,6 @@ def monologue(s: Script) -> None:
     s.begins()
     for _ in range(30):
         s.turn(text, Usage(input_tokens=5000, output_tokens=40))
-
-
-@family(within=50)
-def empty_talk(s: Script) -> None:
-    """Writes other words in every turn, and makes no calls."""
-    s.begins()
-    for turn in range(60):
-        s.turn(f"Let me think about step {turn}: {s.words(12)}.", Usage(input_tokens=5000, output_tokens=60))
 
 
 @family(within=6)

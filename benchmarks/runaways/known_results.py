@@ -33,26 +33,6 @@ def verifies_finished_work(s: Script) -> None:
 
 
 @family(within=40)
-def reads_one_file_on(s: Script) -> None:
-    """Reads one file in ever different ranges, and does nothing with it."""
-    path = s.path()
-    s.begins()
-    for step in range(_STEPS):
-        window = {"path": path, "from": 7 * step % 90, "to": 7 * step % 90 + 40 + step}
-        s.call("read_file", window, output=s.text(60), output_bytes=2_000 + step, new_words=s.rng.randrange(4))
-
-
-@family(within=80)
-def announces_and_looks(s: Script) -> None:
-    """Announces in each turn that it writes the file now, and reads known text instead."""
-    path = s.path()
-    s.begins()
-    for step in range(_STEPS):
-        s.turn(f"Now I will write {path}, part {step}: {s.words(8)}.")
-        _look(s, step, path)
-
-
-@family(within=40)
 def looks_up_what_is_known(s: Script) -> None:
     """A subagent repeats the research of its session: other searches, the same pages."""
     child = s.child()

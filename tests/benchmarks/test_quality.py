@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.quality import synthetic
 from benchmarks.quality.__main__ import main
 from benchmarks.quality.measuring import Count, Outcome, outcome_of
 from benchmarks.quality.playing import Played
 from benchmarks.quality.sessions import GROUPS, SIGNALS, Kind, Known, read, read_groups, without_done
-from benchmarks.runaways import FAMILIES
 from haltline.streams.replay.backtest import Recorded
 from tests.benchmarks.recorded import Steps, deletes, reads, write
 from tests.builders import cases
@@ -94,22 +92,6 @@ def test_a_native_stream_is_played_with_its_whole_results_and_named_after_its_fi
     _, result = run(capsys, tmp_path / "some__task.jsonl", "--signals", tmp_path / "signals.json", "--jobs", "1")
     stop = result["groups"]["haltline"]["given"]["stop"]
     assert (stop["late_calls"], stop["late_calls_made"], stop["held"]) == (3, 0, 1)
-
-
-def test_generated_sessions_are_judged_by_family(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    two = [family for family in FAMILIES if family.name in {"same_target", "growing_log"}]
-    monkeypatch.setattr(synthetic, "FAMILIES", two)
-    main(["--synthetic", "--seeds", "1", "--json"])
-    document = orjson.loads(capsys.readouterr().out)
-    rows = {row["family"]: row for row in document["families"]}
-    same = rows["same_target"]
-    assert (same["runaway"], same["caught"], same["cases"]) == (True, 1, 1)
-    assert same["most_steps"] <= same["within"]
-    assert (rows["growing_log"]["runaway"], rows["growing_log"]["stopped"]) == (False, 0)
-    assert rows["growing_log"]["baselines"]["OpenHands V0"] == 1  # it does not compare what a command prints
-    assert [share["name"] for share in document["shares"]] == ["undisturbed", "repeated", "lost", "disordered", "late"]
 
 
 @pytest.mark.skipif(

@@ -1,10 +1,12 @@
-"""The generated cases match their descriptions."""
+"""Generated sessions are true to their descriptions; runaways are stopped in time, and healthy sessions are not."""
 
 import os
+import random
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
@@ -13,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.runaways import FAMILIES, Case, Family
-from benchmarks.runaways.disturbances import DISTURBANCES, disturbed
-from benchmarks.runaways.watching import Seen, watch
 from haltline.schemas.decisions import Level
-from haltline.streams.engine.core import Core
-from tests.synthetic.expectations import DISTURBED, FALSE_ALARMS, NOT_YET
+from haltline.schemas.events import ActionEvent, Kind
+from haltline.streams.engine.core import Core, Position
+from haltline.streams.engine.local_fleet import Fleet, decisions_of
 
 ROOT = Path(__file__).parents[2]
 DIGEST = """
@@ -26,9 +27,117 @@ from benchmarks.runaways import FAMILIES
 texts = [event.model_dump_json() for family in FAMILIES for event in family.case(3).events]
 print(blake2b("".join(texts).encode()).hexdigest())
 """
+CORE = Core()
+SEEDS = range(6)
+STILL_WRONG_SEEDS = range(20)
+"""Seeds for known wrong results, up to the first wrong one."""
 
-cases = st.builds(Family.case, st.sampled_from(FAMILIES), st.integers(0, 10_000))
-some = settings(max_examples=40)
+BY_ORDER = "which calls are of one turn is told by their order"
+RESTARTED = "results in another order look like those of a restarted agent, and nothing counts for a while"
+DISTURBED: Mapping[tuple[str, str], str] = {
+    ("catastrophe", "lost"): "the one event that told of it is lost: inherent",
+    ("swelling_turns", "lost"): BY_ORDER,
+    ("swelling_turns", "disordered"): BY_ORDER,
+    ("swelling_turns", "late"): BY_ORDER,
+    ("verifies_finished_work", "disordered"): RESTARTED,
+    ("verifies_finished_work", "late"): RESTARTED,
+}
+"""Families that are right as they are, and not when their events are disturbed: remove each with its fix."""
+
+Events = Sequence[ActionEvent]
+
+
+def placed(places: Iterable[tuple[float, ActionEvent]]) -> list[ActionEvent]:
+    return [event for _, event in sorted(places, key=lambda place: place[0])]
+
+
+def repeated(events: Events, rng: random.Random) -> list[ActionEvent]:
+    again = [(place + rng.randrange(6) + 0.5, e) for place, e in enumerate(events) if rng.random() < 0.2]
+    return placed([*enumerate(events), *again])
+
+
+def lost(events: Events, rng: random.Random) -> list[ActionEvent]:
+    return [event for event in events if rng.random() >= 0.05]
+
+
+def disordered(events: Events, rng: random.Random) -> list[ActionEvent]:
+    return placed((place + rng.uniform(0, 3), event) for place, event in enumerate(events))
+
+
+def late(events: Events, rng: random.Random) -> list[ActionEvent]:
+    return placed(
+        (place + (rng.uniform(3, 15) if rng.random() < 0.05 else 0), event) for place, event in enumerate(events)
+    )
+
+
+Disturb = Callable[[Events, random.Random], list[ActionEvent]]
+
+
+def steps_of(case: Case) -> dict[str, int]:
+    """The number of steps up to each event, by its id: a step is a call, or a model turn with text only."""
+    proposed = set[tuple[str, str | None]]()
+    anonymous = Counter[str]()
+    steps, of = 0, dict[str, int]()
+    for event in case.events:
+        call = (event.session_id, event.call_id)
+        if event.kind is Kind.PROPOSED:
+            steps += 1
+            anonymous[event.session_id] += event.call_id is None
+            proposed.add(call)
+        elif event.kind is Kind.COMPLETED:
+            if event.call_id is None and anonymous[event.session_id] > 0:
+                anonymous[event.session_id] -= 1
+            elif event.call_id is None or call not in proposed:
+                steps += 1
+        elif event.kind is Kind.MODEL_TURN and event.output_bytes is not None:
+            steps += 1
+        of[event.event_id] = steps
+    return of
+
+
+@dataclass(frozen=True)
+class Seen:
+    level: Level
+    stopped: str | None = None
+    steps: int | None = None
+    """From the start of the runaway to the last one delivered; None: not stopped, or stopped before it."""
+    rules: frozenset[str] = frozenset()
+
+
+def watch(case: Case, disturb: Disturb | None = None) -> Seen:
+    """Run all sessions of the case with all rules, also across sessions, to the first stop or the end."""
+    fleet = Fleet(CORE)
+    for command in case.commands:
+        fleet.command(command)
+    events = case.events
+    if disturb is not None:
+        events = tuple(disturb(events, random.Random(f"{disturb.__name__}/{case.family.name}/{case.seed}")))
+    level, reached, rules, step = Level.ALLOW, 0, set[str](), steps_of(case)
+    began = step.get(case.began or "", sys.maxsize)
+    for offset, event in enumerate(events):
+        reached = max(reached, step[event.event_id])
+        for followed in fleet.event(event, Position("synthetic", 0, offset)):
+            assert not followed.failures
+            rules.update(detection.finding.detector for detection in followed.detections)
+            for decision in decisions_of(followed):
+                level = max(level, decision.level)
+                if decision.level >= Level.PAUSE:
+                    steps = reached - began + 1 if reached >= began else None
+                    return Seen(level, event.event_id, steps, frozenset(rules))
+    return Seen(level, rules=frozenset(rules))
+
+
+def wrong(family: Family, seeds: range, disturb: Disturb | None = None) -> Iterator[str]:
+    """Runaways whose events are disturbed get half as many steps again: what is lost or late cannot be counted."""
+    within = family.within or 0
+    most = within if disturb is None else round(within * 1.5) + 3
+    for case in map(family.case, seeds):
+        seen = watch(case, disturb)
+        if (seen.steps is None or seen.steps > most) if family.runaway else seen.stopped is not None:
+            yield f"seed {case.seed}, {case.pace}: {seen}"
+
+
+every_family = pytest.mark.parametrize("family", [pytest.param(family, id=family.name) for family in FAMILIES])
 
 
 def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
@@ -46,10 +155,9 @@ def test_the_same_seed_gives_the_same_events_in_every_process() -> None:
     assert len(output) == 1
 
 
-@given(cases)
-@some
+@given(st.builds(Family.case, st.sampled_from(FAMILIES), st.integers(0, 10_000)))
+@settings(max_examples=40)
 def test_a_case_is_true_to_itself(case: Case) -> None:
-
     ids = [event.event_id for event in case.events]
     assert len(set(ids)) == len(ids)
     assert (case.began in ids) is case.family.runaway
@@ -60,102 +168,28 @@ def test_a_case_is_true_to_itself(case: Case) -> None:
         assert [event.seq for event in of_session] == list(range(len(of_session)))
 
 
-@pytest.mark.parametrize("name", DISTURBANCES)
-@given(case=cases)
-@settings(max_examples=10)
-def test_a_disturbance_changes_how_events_come_and_not_what_they_say(name: str, case: Case) -> None:
-
-    changed = disturbed(case, name)
-    known = {event.event_id: event for event in case.events}
-    assert all(known[event.event_id] == event for event in changed.events)
-    assert changed.step == case.step
-    actual = Counter(event.event_id for event in changed.events)
-    if name == "lost":
-        assert set(actual.values()) == {1}
-    else:
-        assert set(actual) == set(known)
-        assert max(actual.values()) == 1 or name == "repeated"  # by chance: a short session may have none repeated
-
-
-SEEDS = range(6)
-DISTURBED_SEEDS = range(1)
-STILL_WRONG_SEEDS = range(20)
-"""Seeds for known wrong results, up to the first wrong one."""
-CORE = Core()
-
-RUNAWAYS = [family for family in FAMILIES if family.runaway]
-HEALTHY = [family for family in FAMILIES if not family.runaway]
-RIGHT = [family for family in FAMILIES if family.name not in {*NOT_YET, *FALSE_ALARMS}]
-UNORDERED = [name for name in DISTURBANCES if name != "repeated"]  # what comes twice is tested at the end
-
-
-def named(families: list[Family]) -> list[object]:
-    return [pytest.param(family, id=family.name) for family in families]
-
-
-def story(case: Case, seen: Seen) -> str:
-    return f"seed {case.seed}, {case.pace}: {seen}"
-
-
-def missed(cases: Iterable[Case], *, slack: float = 1.0, more: int = 0) -> Iterator[str]:
-    """The runaways that were not stopped within the allowed steps, times `slack` and `more` of them."""
-    for case in cases:
-        seen = watch(CORE, case)
-        if not seen.caught(round((case.family.within or 0) * slack) + more):
-            yield story(case, seen)
-
-
-def stopped(cases: Iterable[Case]) -> Iterator[str]:
-    for case in cases:
-        seen = watch(CORE, case)
-        if seen.stopped is not None:
-            yield story(case, seen)
-
-
-def wrong(family: Family, seeds: range, disturbance: str = "") -> Iterator[str]:
-    """Runaways whose events are disturbed get half as many steps again: what is lost or late cannot be counted."""
-    cases = map(family.case, seeds)
-    if not disturbance:
-        return missed(cases) if family.runaway else stopped(cases)
-    disordered = (disturbed(case, disturbance) for case in cases)
-    return missed(disordered, slack=1.5, more=3) if family.runaway else stopped(disordered)
-
-
-@pytest.mark.parametrize("family", named(RUNAWAYS))
-def test_a_runaway_is_stopped_in_time(family: Family) -> None:
-    if family.name in NOT_YET:
-        still_wrong = next(wrong(family, STILL_WRONG_SEEDS), None)
-        assert still_wrong, f"take it out of NOT_YET: every case of {family.name} is stopped in time"
-    else:
-        assert [*wrong(family, SEEDS)] == []
-
-
-@pytest.mark.parametrize("family", named(HEALTHY))
-def test_a_healthy_session_is_not_stopped(family: Family) -> None:
-    if family.name in FALSE_ALARMS:
-        still_wrong = next(wrong(family, STILL_WRONG_SEEDS), None)
-        assert still_wrong, f"take it out of FALSE_ALARMS: no case of {family.name} is stopped"
-    else:
-        assert [*wrong(family, SEEDS)] == []
+@every_family
+def test_a_runaway_is_stopped_in_time_and_a_healthy_session_is_not(family: Family) -> None:
+    assert [*wrong(family, SEEDS)] == []
 
 
 def test_what_polls_without_news_is_slowed_down() -> None:
     (polling,) = [family for family in FAMILIES if family.name == "polling_without_news"]
-    seen = watch(CORE, polling.case(0))
+    seen = watch(polling.case(0))
     assert (seen.level, seen.rules) == (Level.THROTTLE, frozenset({"polling"}))
 
 
-@pytest.mark.parametrize("disturbance", UNORDERED)
-@pytest.mark.parametrize("family", named(RIGHT))
-def test_events_that_are_disturbed_change_no_verdict(family: Family, disturbance: str) -> None:
-    if (family.name, disturbance) in DISTURBED:
-        still_wrong = next(wrong(family, STILL_WRONG_SEEDS, disturbance), None)
-        assert still_wrong, f"take it out of DISTURBED: {family.name}, {disturbance}"
+@pytest.mark.parametrize("disturb", [lost, disordered, late])
+@every_family
+def test_events_that_are_disturbed_change_no_verdict(family: Family, disturb: Disturb) -> None:
+    if (family.name, disturb.__name__) in DISTURBED:
+        still_wrong = next(wrong(family, STILL_WRONG_SEEDS, disturb), None)
+        assert still_wrong, f"take it out of DISTURBED: {family.name}, {disturb.__name__}"
     else:
-        assert [*wrong(family, DISTURBED_SEEDS, disturbance)] == []
+        assert [*wrong(family, range(1), disturb)] == []
 
 
 @given(st.sampled_from(FAMILIES), st.integers(0, 10_000))
 def test_events_that_come_twice_change_nothing(family: Family, seed: int) -> None:
     case = family.case(seed)
-    assert watch(CORE, disturbed(case, "repeated")) == watch(CORE, case)
+    assert watch(case, repeated) == watch(case)

@@ -79,7 +79,7 @@ def disturbed(story: Sequence[ActionEvent], *, every: int = 7) -> Iterable[Input
 @cache
 def synthetic() -> tuple[ActionEvent, ...]:
     """The beginnings of some of all synthetic sessions, long enough for what they show."""
-    return tuple(event for family in FAMILIES[::18] for event in family.case(1).events[:40])
+    return tuple(event for family in FAMILIES[::12] for event in family.case(1).events[:40])
 
 
 def difference(one: Log, two: Log) -> dict[str, list[str]]:
