@@ -23,7 +23,7 @@ def demo(
 
     Example: haltline demo --keep .haltline/demo
     """
-    from haltline.streams.demo.show import run
+    from haltline.streams.demo.script import run
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         fail(f"--keep: expected a folder that is new or empty, got {keep}", Exit.USAGE)

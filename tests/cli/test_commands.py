@@ -67,7 +67,7 @@ NO_JSON = {
     "schemas": "prints JSON always",
     **dict.fromkeys(("hook", "watch", "mcp-proxy", "intake"), "run beside agents"),
     "import": "prints JSON lines always",
-    "demo": "a show for people",
+    "demo": "prints for people",
     "init": "writes a file, and shows keys once",
     "completion": "prints a script",
     "audit export": "prints the rows in the format of --format",
