@@ -3,7 +3,7 @@
 from dataclasses import replace
 from typing import Final
 
-from haltline.interventions.control import approvals, freeze, kill_acknowledgement, probation
+from haltline.interventions.control import approvals, freeze, kills, probation
 from haltline.interventions.control.probation import Released
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
@@ -45,11 +45,11 @@ class CommandHandler:
     def due_ms(standing: SessionControl) -> int:
         """Return when the next tick is due, in epoch milliseconds on the worker's clock; 0: never."""
         if standing.killed is not None:
-            return kill_acknowledgement.due_ms(standing.killed)
+            return kills.due_ms(standing.killed)
         return approvals.due_ms(standing) if standing.approvals else 0
 
     def tick(self, standing: SessionControl, who: SessionRef, now_ms: int) -> ControlEffects:
         """Apply the first action that is due."""
         if standing.killed is not None:
-            return kill_acknowledgement.on_due(standing, who, self._policy, now_ms)
+            return kills.on_due(standing, who, self._policy, now_ms)
         return approvals.on_due(standing, who, self._policy, now_ms)

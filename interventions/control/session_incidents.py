@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from haltline.interventions.control import approvals, incidents, request_queue
-from haltline.interventions.control.kill_acknowledgement import UNACKNOWLEDGED
+from haltline.interventions.control.kills import UNACKNOWLEDGED
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.open_incident import About
 from haltline.interventions.state.session_control import SessionControl

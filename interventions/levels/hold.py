@@ -18,17 +18,15 @@ from haltline.interventions.levels.default_levels import (
     FREEZE,
     HELD_CODE,
     JUDGEMENT,
-    PLAIN,
     STOPS_SESSION,
     cause_of_rule,
 )
-from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.state.context import Deed
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.messages import HELD, message_for
 from haltline.interventions.state.session_control import Freeze, Judging, SessionControl
 from haltline.schemas.control import HALTLINE, ControlState
-from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import HoldRules
@@ -108,61 +106,11 @@ def judge_anew(standing: SessionControl) -> None:
             del history.issues[rule]
 
 
-def weigh(
-    standing: SessionControl,
-    event: ActionEvent,
-    chosen: Sequence[Chosen],
-    act: Deed | None,
-    rules: HoldRules,
-) -> Sequence[Chosen]:
-    """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
-    if is_held(standing):
-        return [one for one in chosen if one.finding.detector not in JUDGEMENT]
-    judging, history = standing.judging, standing.history or History()
-    made = 0 if judging is None else judging.attempts - (act is not None and act.is_attempt and not act.is_result)
-    # After the attempts, what would be a hint shows as well that no progress has come.
-    attempted = judging is not None and made >= rules.attempts
-    stops = [one for one in chosen if _is_stop(one, attempted=attempted)]
-    if not stops:
-        return chosen
-    others = [one for one in chosen if one not in stops]
-    # A rule's own finding says more than that the call is repeated.
-    first = max(stops, key=lambda one: (one.finding.code in PLAIN, one.meant, one.finding.code != REPEATED))
-    finding = first.finding
-    if finding.code in PLAIN and not _was_hinted(history):
-        first.meant = Level.REINFORCE
-        first.why.append("a hint first")
-        return [*others, first]
-    if judging is not None and event.kind is Kind.MODEL_TURN:
-        judging.attempts += 1  # of a session that only talks
-        made += 1
-    since_ms = _since_ms(history, event) if judging is None else judging.since_ms
-    if finding.code in PLAIN or made >= rules.attempts:
-        first.meant = Level.PAUSE
-        first.holds = True
-        first.says = _held(finding, since_ms)
-        first.why.append(f"no progress in {made} attempts after a refusal" if made else "the same again after a hint")
-    elif judging is None or finding.code == REPEATED:
-        first.meant = Level.BLOCK
-        first.says = _refused(finding, since_ms)
-        first.why.append("one call is refused before the session is held")
-        if judging is None:
-            on_call = act is not None and act.is_attempt and not act.is_result
-            refused = [act.fingerprint[:16]] if on_call and act is not None else []
-            step = 0 if act is None else act.step
-            standing.judging = Judging(finding.detector, finding.reason[:500], since_ms, refused, not on_call, step)
-    else:
-        return others  # the next attempts are made
-    return [*others, first]
-
-
-def _is_stop(one: Chosen, *, attempted: bool) -> bool:
-    finding = one.finding
-    if one.mode is not Mode.ENFORCE or finding.detector not in JUDGEMENT:
-        return False
-    if attempted and one.meant > Level.ALLOW and finding.severity >= Severity.MEDIUM:
-        return finding.detector != "polling" or one.meant is Level.PAUSE  # what waits is slowed
-    return one.meant is Level.PAUSE
+def judging(finding: Finding, since_ms: int, act: Deed | None, *, on_call: bool) -> Judging:
+    """Return the steps towards a hold, after the first refusal; not `on_call`: the next call is the refused one."""
+    refused = [act.fingerprint[:16]] if on_call and act is not None else []
+    step = 0 if act is None else act.step
+    return Judging(finding.detector, finding.reason[:500], since_ms, refused, not on_call, step)
 
 
 def counts_turn(held: Freeze, act: Deed, rules: HoldRules, *, is_turn: bool) -> bool:
@@ -185,16 +133,18 @@ def refusal(held: Freeze) -> str:
     return HELD.format(reason=held.reason)
 
 
-def _was_hinted(history: History) -> bool:
+def was_hinted(history: History) -> bool:
+    """Return whether the model had a hint that the session makes no progress."""
     return any(entry.rule in JUDGEMENT and entry.said for entry in history.entries)
 
 
-def _since_ms(history: History, event: ActionEvent) -> int:
+def since_ms(history: History, event: ActionEvent) -> int:
     """Return when the session's lack of progress was first found, event time in epoch milliseconds."""
     return min((times[0] for rule in JUDGEMENT if (times := history.issues.get(rule))), default=event.time)
 
 
-def _refused(finding: Finding, since_ms: int) -> str:
+def refused_text(finding: Finding, since_ms: int) -> str:
+    """Return the text for the model of the one refused call."""
     advice = message_for(Level.NUDGE, finding)
     return (
         f"This call was not made, as the session makes no progress since {_clock(since_ms)}: {finding.reason}."
@@ -202,7 +152,8 @@ def _refused(finding: Finding, since_ms: int) -> str:
     )
 
 
-def _held(finding: Finding, since_ms: int) -> str:
+def held_text(finding: Finding, since_ms: int) -> str:
+    """Return the text for the model of the hold."""
     return HELD.format(reason=f"it makes no progress since {_clock(since_ms)}: {finding.reason}")
 
 

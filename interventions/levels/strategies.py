@@ -201,6 +201,11 @@ class Chosen:
     says: str = ""
     """The text for the model; empty: that of the level."""
 
+    def becomes(self, level: Level, why: str, *, says: str = "", holds: bool = False) -> None:
+        """Change the level, with the reason and, if it is not the level's own, the text for the model."""
+        self.meant, self.says, self.holds = level, says, holds
+        self.why.append(why)
+
     @property
     def level(self) -> Level:
         """The level under the rule's mode."""

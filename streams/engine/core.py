@@ -12,9 +12,9 @@ from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
-from haltline.interventions.control import approvals, declared_batches, freeze, probation, session_incidents
+from haltline.interventions.control import approvals, declared_batches, freeze, kills, probation, session_incidents
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
-from haltline.interventions.decide.controller import Controller, Kill, SessionControl
+from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.plugins import INTERVENTIONS, STRATEGIES, Extensions
 from haltline.interventions.payloads import rollback
@@ -22,7 +22,7 @@ from haltline.interventions.state.context import Context, note_of
 from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.records import control_record, detection
-from haltline.interventions.state.session_control import DeclaredBatch, Freeze
+from haltline.interventions.state.session_control import DeclaredBatch, Freeze, Kill, SessionControl
 from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
 from haltline.schemas.decisions import WHOLE_SESSION, Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -75,10 +75,8 @@ class Core:
         self._alone = alone
         self._classifier = Classifier(self.policy)
         offered = plugins.others
-        self._controller = Controller(
-            self.policy, Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
-        )
-        self._examines = self._controller.examines
+        extensions = Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
+        self._levels = LevelSelection(self.policy, extensions)
         known = catalogue(self.policy, plugins)
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
@@ -88,7 +86,7 @@ class Core:
         self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
         """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
-        self._commands = SessionCommands(self.policy, self._controller, self._signaller)
+        self._commands = SessionCommands(self.policy, self._signaller)
         self._hold = self.policy.operated.hold
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
@@ -144,7 +142,7 @@ class Core:
             standing.approvals
             or standing.probation
             or event.await_verdict
-            or self._examines
+            or self._levels.examines
             or declared
             or over
             or released is not NOTHING
@@ -189,7 +187,7 @@ class Core:
     ) -> Effects:
         """Return the effects of an event that has any; most have none."""
         event, standing = act.event, state.standing
-        decision, shadow = self._controller.decide(
+        decision, shadow = self._levels.decide(
             standing,
             event,
             findings,
@@ -209,7 +207,7 @@ class Core:
         closed: tuple[Decision, ...] = ()
         if frozen is not None and hold.is_for_progress(frozen):
             closed = self._closed_by_hold(state, event.time)
-        stopped = state.ended and self._controller.has_ended(standing, event.time)
+        stopped = state.ended and kills.has_ended(standing, event.time)
         decision, counted = session_incidents.on_event(
             standing, event, decision, killed_before=was_killed is not None, findings=findings
         )

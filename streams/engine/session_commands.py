@@ -3,13 +3,13 @@
 from dataclasses import replace
 
 from haltline.detectors.features.observation import CallTracker
-from haltline.interventions.control import approvals, declared_batches, session_incidents
+from haltline.interventions.control import approvals, declared_batches, kills, session_incidents
 from haltline.interventions.control.command_handler import CommandHandler
 from haltline.interventions.control.incidents import ACTS
-from haltline.interventions.decide.controller import Controller, SessionControl
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.records import control_record, detection
+from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
@@ -22,9 +22,8 @@ from haltline.streams.engine.signals import Signaller, origin_of_command
 class SessionCommands:
     """The commands, feedback and ticks of sessions under one policy. Every method changes the state in place."""
 
-    def __init__(self, policy: Policy, controller: Controller, signaller: Signaller) -> None:
+    def __init__(self, policy: Policy, signaller: Signaller) -> None:
         self._policy = policy
-        self._controller = controller
         self._signaller = signaller
         self._handler = CommandHandler(policy)
 
@@ -57,7 +56,7 @@ class SessionCommands:
     def feedback(self, state: SessionState, feedback: Feedback) -> Effects:
         """Apply feedback of the agent's side."""
         standing, time_ms = state.standing, feedback.time
-        stopped = self._controller.acknowledge(standing, feedback)
+        stopped = kills.acknowledge(standing, feedback)
         killed = standing.killed
         if killed is None and feedback.stage is Stage.STOPPED:
             closed, incidents = session_incidents.on_scope_killed(standing, state.ref, self._policy, time_ms)
@@ -75,12 +74,12 @@ class SessionCommands:
 
     def _kill(self, state: SessionState, command: Command) -> Effects:
         standing = state.standing
-        decision = self._controller.kill(standing, command, state.agent_id)
+        decision = kills.by_operator(standing, command, state.agent_id, self._policy)
         killed = standing.killed
         if decision is None or killed is None:
             return Effects(state)  # already killed; the control record has the operator and the time
         if state.ended:
-            self._controller.has_ended(standing, command.time)
+            kills.has_ended(standing, command.time)
         killed.unheard = state.events == 0
         closed, incidents = session_incidents.close(
             standing, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by

@@ -15,7 +15,7 @@ from itertools import zip_longest
 from typing import Any, Final
 
 from haltline.detectors.cross_session import ACROSS_BY_ID
-from haltline.interventions.control import kill_acknowledgement
+from haltline.interventions.control import kills
 from haltline.streams.replay.choice import Choice
 
 Json = dict[str, Any]
@@ -199,7 +199,7 @@ def _keep(kept: dict[_Key, list[Json]], decision: Json) -> None:
 
 def is_by_clock(decision: Mapping[str, Any]) -> bool:
     """Return whether a worker decided it because time had passed: a kill repeated or given up, an expired approval."""
-    if decision.get("detector") == kill_acknowledgement.DETECTOR:
+    if decision.get("detector") == kills.DETECTOR:
         return "issued" in (decision.get("values") or {})
     approval = decision.get("approval") or {}
     return decision.get("detector") == _APPROVAL and approval.get("state") == "expired"

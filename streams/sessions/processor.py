@@ -9,7 +9,7 @@ from msgspec import MsgspecError
 
 from haltline.detectors.features.observation import CallTracker
 from haltline.interventions.control.incidents import ACTS
-from haltline.interventions.control.kill_acknowledgement import ARM
+from haltline.interventions.control.kills import ARM
 from haltline.interventions.state.records import control_record
 from haltline.schemas import wire
 from haltline.schemas.control import Command, Feedback

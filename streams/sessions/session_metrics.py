@@ -4,7 +4,7 @@ from typing import Final
 
 from haltline.detectors import ALL as DETECTORS
 from haltline.detectors.commands.model import ActEffect
-from haltline.interventions.control.kill_acknowledgement import REISSUED, UNACKNOWLEDGED
+from haltline.interventions.control.kills import REISSUED, UNACKNOWLEDGED
 from haltline.interventions.decide.activity_after_kill import CODE
 from haltline.interventions.levels.default_levels import shown_level
 from haltline.schemas.dead_letter import BadRecord

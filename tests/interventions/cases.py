@@ -4,10 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from haltline.interventions.decide.controller import Controller, SessionControl
+from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.state.context import Context, TaskNote
 from haltline.interventions.state.intervention_history import Checkpoints
+from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
@@ -91,7 +92,7 @@ class Story:
     failed: list[tuple[str, BaseException]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.controller = Controller(self.policy, self.extensions)
+        self.selection = LevelSelection(self.policy, self.extensions)
 
     def tell(
         self,
@@ -106,7 +107,7 @@ class Story:
     ) -> Decision | None:
         self.session.events += 1
         self.session.calls.actions += actions
-        decision, shadow = self.controller.decide(
+        decision, shadow = self.selection.decide(
             self.standing,
             event or proposed(second),
             findings,

@@ -3,7 +3,7 @@ import pytest
 from haltline.detectors import BY_ID
 from haltline.interventions.control import approvals
 from haltline.interventions.control.command_handler import CommandHandler
-from haltline.interventions.decide.controller import Controller
+from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, default_level
 from haltline.interventions.state.context import NOTHING
 from haltline.interventions.state.effects import SessionRef
@@ -29,7 +29,7 @@ PAUSING = [
 def paused(standing: SessionControl, on: ActionEvent, rule: str, severity: Severity) -> Decision:
     """What a finding of the rule on the event leads to, under `enforce`."""
     rules = {rule: Rule(mode=Mode.ENFORCE)}
-    decision, _ = Controller(POLICY).decide(standing, on, [found(severity, rule)], rules, dict, context=NOTHING)
+    decision, _ = LevelSelection(POLICY).decide(standing, on, [found(severity, rule)], rules, dict, context=NOTHING)
     decision = some(approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ))
     assert decision.level is Level.PAUSE
     return decision

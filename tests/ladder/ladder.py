@@ -10,7 +10,7 @@ from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.framework.base import Detector
 from haltline.interventions.control import approvals
 from haltline.interventions.decide import cross_session
-from haltline.interventions.decide.controller import Controller
+from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import ASK, is_ask
 from haltline.interventions.state.context import NOTHING, Context
@@ -41,7 +41,7 @@ def finding_of(rule: str, severity: Severity, event_id: str) -> Finding:
 
 def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[str]:
     """The decision on each finding in a session."""
-    controller, standing = Controller(POLICY), SessionControl()
+    selection, standing = LevelSelection(POLICY), SessionControl()
     rule = rule_of(POLICY, detector, ())
     kind = next(kind for kind in _KINDS if kind in detector.reads)
     args = None if kind is Kind.MODEL_TURN else {"asset_id": "a"}
@@ -51,7 +51,7 @@ def of_session(detector: type[Detector[Any]], severity: Severity) -> Iterator[st
         deed = Deed(step=number + 1, fingerprint=f"call {number}", is_result=kind is not Kind.PROPOSED)
         hold.on_attempt(standing, deed, POLICY.operated.hold)
         context = NOTHING if kind is Kind.MODEL_TURN else Context(deed=deed)
-        decision, shadow = controller.decide(standing, on, found, {detector.id: rule}, dict, context=context)
+        decision, shadow = selection.decide(standing, on, found, {detector.id: rule}, dict, context=context)
         decision = approvals.on_event(standing, on, decision, POLICY, lambda: Effect.READ)
         is_held = standing.held is not None
         yield _said(decision or shadow, "the session" if is_held else "") if decision or not is_held else HELD

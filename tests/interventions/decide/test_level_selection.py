@@ -4,9 +4,10 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from haltline.interventions.decide.controller import Controller, SessionControl
+from haltline.interventions.control import kills
+from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_ISSUES
-from haltline.interventions.state.session_control import Kill
+from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.findings import Finding, Severity
@@ -163,7 +164,7 @@ def awaited(second: float = 0) -> Any:
 
 def decide(*findings: Finding, rules: dict[str, Rule], event: Any = None) -> tuple[Decision | None, Decision | None]:
     near = dict.fromkeys(rules, 1.0)
-    return Controller(Policy()).decide(SessionControl(), event or proposed(), findings, rules, lambda: near)
+    return LevelSelection(Policy()).decide(SessionControl(), event or proposed(), findings, rules, lambda: near)
 
 
 def killed() -> tuple[SessionControl, Kill]:
@@ -234,14 +235,14 @@ def test_a_kill_is_done_when_its_stop_is_acknowledged_and_not_twice(stage: Stage
     standing, kill = killed()
     decision_id = kill.decision_id if known else "another"
     answers = [feedback(stage, decision_id), feedback(stage, decision_id, after_ms=9000)]
-    assert [Controller.acknowledge(standing, answer) for answer in answers] == [done, False]
+    assert [kills.acknowledge(standing, answer) for answer in answers] == [done, False]
     assert kill.time_to_stop_ms == (40 if done else None)
 
 
 def test_a_stop_that_comes_before_its_kill_is_not_forgotten() -> None:
     story, (_, twin) = Story(), killed()
     for decision_id in ("x1", "x2", "x3", "x4", twin.decision_id):
-        assert not Controller.acknowledge(story.standing, feedback(Stage.STOPPED, decision_id))
+        assert not kills.acknowledge(story.standing, feedback(Stage.STOPPED, decision_id))
     assert list(story.standing.stopped_early) == ["x2", "x3", "x4", twin.decision_id]
     story.tell(0, looping(CRITICAL))
     assert (some(story.standing.killed).stopped_at_ms, some(story.standing.killed).time_to_stop_ms) == (T0_MS + 40, 0)

@@ -1,4 +1,4 @@
-"""The acknowledgement of a kill, and its escalation when none arrives.
+"""A session's kill by an operator, its acknowledgement, and its escalation when none arrives.
 
 A kill is complete when the agent's side acknowledges it. Until then it has a deadline on the worker's clock: after it
 the kill is sent again with the same id, and after the last attempt it becomes an incident of its own. Time alone never
@@ -12,8 +12,9 @@ from typing import Final
 
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.messages import STOPPED
-from haltline.interventions.state.records import about_session, control_record, flagged
+from haltline.interventions.state.records import about_session, control_record, flagged, under
 from haltline.interventions.state.session_control import Kill, SessionControl, digest
+from haltline.schemas.control import Command, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy
@@ -23,6 +24,66 @@ ARM: Final = 1
 DETECTOR: Final = "killed"
 UNACKNOWLEDGED: Final = "kill_unacknowledged"
 REISSUED: Final = "kill_reissued"
+
+_BY_OPERATOR: Final = "This session was stopped by an operator. Nothing more is executed; a person has to release it."
+_MAX_STOPPED_EARLY: Final = 4
+"""Stops that are stored before their kill is known; the oldest is dropped first."""
+
+
+def by_operator(standing: SessionControl, command: Command, agent_id: str, policy: Policy) -> Decision | None:
+    """Apply an operator's kill of the session; None if it is killed already."""
+    if standing.killed is not None:
+        return None
+    code = command.code or "session_killed_by_operator"
+    decision_id = digest("operator", command.id, command.command_id)
+    standing.killed = Kill(decision_id, code, command.reason, command.by, command.time)
+    return Decision(
+        decision_id=decision_id,
+        session_id=command.id,
+        agent_id=agent_id,
+        event_id=command.command_id,
+        time=command.time,
+        level=Level.KILL,
+        code=code,
+        reason=f"killed by {command.by}: {command.reason}",
+        message=_BY_OPERATOR if command.code is None else STOPPED,
+        **under(policy),
+    )
+
+
+def acknowledge(standing: SessionControl, feedback: Feedback) -> bool:
+    """Apply feedback of the agent's side. Returns whether a kill became acknowledged."""
+    kill = standing.killed
+    if feedback.stage is not Stage.STOPPED:
+        return False
+    if kill is None:
+        standing.stopped_early[feedback.decision_id] = feedback.time
+        if len(standing.stopped_early) > _MAX_STOPPED_EARLY:
+            del standing.stopped_early[next(iter(standing.stopped_early))]
+        return False
+    if feedback.decision_id != kill.decision_id:
+        return False
+    known = (kill.stopped_at_ms, kill.time_to_stop_ms)
+    # The end of the session, or the same feedback, may have arrived before: the earliest time counts.
+    kill.stopped_at_ms = feedback.time if kill.stopped_at_ms is None else min(kill.stopped_at_ms, feedback.time)
+    if feedback.decided_at is not None and kill.time_to_stop_ms is None:
+        # It may acknowledge a kill that was sent again: the first sending counts.
+        first_ms = min(feedback.decided_at, kill.sent_ms or feedback.decided_at)
+        kill.time_to_stop_ms = max(0, feedback.time - first_ms)
+    return known != (kill.stopped_at_ms, kill.time_to_stop_ms)
+
+
+def has_ended(standing: SessionControl, time_ms: int) -> bool:
+    """Apply the end of the session, after which nothing of it runs. Returns whether a kill became acknowledged.
+
+    A guard that ends normally acknowledges what it has received, and may miss a kill that arrives just then.
+    """
+    kill = standing.killed
+    if kill is None:
+        return False
+    known, ended_ms = kill.stopped_at_ms, max(time_ms, kill.since_ms)
+    kill.stopped_at_ms = ended_ms if known is None else min(known, ended_ms)
+    return known != kill.stopped_at_ms
 
 
 def due_ms(kill: Kill) -> int:

@@ -1,4 +1,4 @@
-from haltline.interventions.control import kill_acknowledgement
+from haltline.interventions.control import kills
 from haltline.interventions.state.effects import ControlEffects, SessionRef
 from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.decisions import Level
@@ -15,7 +15,7 @@ def killed() -> tuple[SessionControl, Kill]:
 
 def ticks(standing: SessionControl, *seconds: float, listens: bool = True) -> list[ControlEffects]:
     who = SessionRef("s1", "cleaner", listens=listens)
-    return [kill_acknowledgement.on_due(standing, who, POLICY, at(second)) for second in seconds]
+    return [kills.on_due(standing, who, POLICY, at(second)) for second in seconds]
 
 
 def test_it_is_sent_again_at_each_deadline_and_then_it_is_an_incident() -> None:
@@ -29,7 +29,7 @@ def test_it_is_sent_again_at_each_deadline_and_then_it_is_an_incident() -> None:
     assert [s.control.issued for s in result if s.control is not None] == [2, 3, 3]
     record = some(result[6].control)
     assert (record.escalated_at, record.stopped_at) == (at(15), None)
-    assert kill_acknowledgement.due_ms(kill) == 0
+    assert kills.due_ms(kill) == 0
 
 
 def test_what_follows_is_the_same_however_late_the_tick_comes_and_no_burst() -> None:
