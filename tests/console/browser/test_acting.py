@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 from haltline.console.access.keys import Keys, Role
 from haltline.console.settings import ConsoleSettings, ProtectionLimits
@@ -180,15 +180,15 @@ def test_an_intervention_is_read_in_prose_acted_on_and_labelled_where_it_is_read
         expect(followed).to_contain_text("waiting for an approval")
         expect(page.get_by_text("no prices configured").first).to_be_visible()
         expect(page.get_by_text('"original_inputs"')).not_to_be_visible()
-        act(page, "Approve once", "Approve", "asked the owner")
+        act(page.get_by_role("button", name="Approve once"), "Approve", "asked the owner")
         assert waits.result(30) == "executed"
         expect(page.get_by_role("button", name="Approve once")).to_have_count(0)
-        act(page, "Kill session", "Kill", "enough")
+        act(page.get_by_role("button", name="Kill session"), "Kill", "enough")
         expect(followed).to_contain_text("session s-detail")
         expect(page.get_by_role("button", name="Kill session")).to_have_count(0)
-        act(page, "Release session", "Release", "it is over")
+        act(page.get_by_role("button", name="Release session"), "Release", "it is over")
         expect(page.get_by_role("button", name="Kill session")).to_be_visible()
-        act(page, "False alarm", "Save label", "the owner wanted it")
+        act(page.get_by_role("button", name="False alarm"), "Save label", "the owner wanted it")
         expect(page.get_by_text("Label saved.")).to_be_visible()
     page.goto("/precision")
     by_rule = page.get_by_role("region", name="By rule").get_by_role("row")
@@ -202,11 +202,44 @@ def test_an_intervention_is_read_in_prose_acted_on_and_labelled_where_it_is_read
     expect(by_rule.filter(has_text="error_repetition")).to_contain_text("0 %")
 
 
-def act(page: Page, button: str, confirm: str, reason: str) -> None:
-    page.get_by_role("button", name=button).click()
+def act(button: Locator, confirm: str, reason: str) -> None:
+    button.click()
+    page = button.page
     page.get_by_role("dialog").get_by_label("Reason").fill(reason)
     page.get_by_role("dialog").get_by_role("button", name=confirm).click()
     expect(page.get_by_role("dialog")).to_have_count(0)
+
+
+def test_an_incident_is_acknowledged_commented_on_reported_and_resolved(page: Page, system: System) -> None:
+    with guard_of(system.bootstrap, "s-incident") as guard:
+        assert delete(guard) == "executed"
+        waits = in_background(guard)
+        page.goto("/incidents?session_id=s-incident")
+        row = page.get_by_role("row").filter(has_text="s-incident")
+        act(row.get_by_role("button", name="Acknowledge"), "Acknowledge", "I am awake")
+        expect(row).to_contain_text("acknowledged")
+        row.get_by_role("link").first.click()
+        incident = page.get_by_role("dialog").first
+        incident.get_by_role("button", name="Comment").click()
+        page.get_by_role("dialog").last.get_by_label("Reason").fill("the owner is asked")
+        page.get_by_role("dialog").last.get_by_role("button", name="Comment", exact=True).click()
+        expect(page.get_by_text("commented.")).to_be_visible()
+        page.goto("/approvals")
+        act(
+            page.locator("tbody tr").filter(has_text="s-incident").get_by_role("button", name="Approve"),
+            "Approve",
+            "ok",
+        )
+        assert waits.result(30) == "executed"
+        page.goto("/incidents?session_id=s-incident")
+        act(row.get_by_role("button", name="Resolve"), "Resolve", "it has gone on")
+        expect(page.get_by_text("No incident is open.")).to_be_visible()
+        page.goto("/incidents?state=resolved&session_id=s-incident")
+        row.get_by_role("link").first.click()
+        for text in ("acknowledged by", "the owner is asked", "resolved by"):
+            expect(incident.get_by_role("listitem").filter(has_text=text)).not_to_have_count(0)
+        incident.get_by_text("Report: timeline, impact").click()
+        expect(incident.get_by_text("the session began")).to_be_visible()
 
 
 def test_a_kill_is_neither_softened_nor_lifted(system: System) -> None:
