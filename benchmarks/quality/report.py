@@ -19,7 +19,16 @@ _NAMES = {Kind.SOUND: "sound", Kind.SOLVED: "solved", Kind.HINT: "for a hint"}
 
 
 def tables(measured: Measured) -> dict[str, Table]:
-    """Return the tables by name: by set, by class of runaway, the peers' by set; and the README's."""
+    """Return the tables by name: by set, by class of runaway, the peers' by set; and the README's.
+
+    Sessions that are played again without their calls of `task_done` are for the targets only.
+    """
+    measured = Measured(
+        {
+            system: [one for one in those if "without" not in one.known.group]
+            for system, those in measured.outcomes.items()
+        }
+    )
     groups = {system: measured.rows(system, lambda known: known.group) for system in measured.outcomes}
     ours = groups.pop(OURS)
     return {
@@ -100,7 +109,8 @@ def _others(groups: Mapping[str, Row]) -> Table:
 def _peers(groups: Mapping[str, Mapping[str, Row]]) -> Table:
     rows = []
     for name in next(iter(groups.values())):
-        for system, row in ((system, groups[system][name]) for system in groups if "without" not in name):
+        for system, by_name in groups.items():
+            row = by_name[name]
             refused, made, late = row.count(_healthy(row), lambda one: one.refused), *row.late
             runaways = [f"{made:,} of {late:,}", f"{row.held.part} of {row.held.of}"] if late else ["-", "-"]
             rows.append([name, system, *runaways, f"{refused.part} of {refused.of}"])
@@ -122,8 +132,6 @@ def _summary(groups: Mapping[str, Row]) -> Table:
     ]
     rows = []
     for name, row in groups.items():
-        if "without" in name:
-            continue  # docs/quality.md has it
         kind = _healthy(row)
         refused, held = (row.count(kind, lambda one: one.refused), row.count(kind, lambda one: one.for_good))
         made, late = row.late
