@@ -6,6 +6,7 @@ own time: no I/O, no wall clock, no randomness, no globals.
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from haltline.detectors import catalogue
 from haltline.detectors.commands.model import Destruction
@@ -23,7 +24,7 @@ from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze, Kill, SessionControl
-from haltline.schemas.control import Command, CommandKind, ControlState, Feedback
+from haltline.schemas.control import Command, ControlState, Feedback
 from haltline.schemas.decisions import WHOLE_SESSION, Decision
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding
@@ -38,9 +39,8 @@ from haltline.streams.engine.session_commands import SessionCommands
 from haltline.streams.engine.session_state import MAX_SEEN, Effects, SessionState
 from haltline.streams.engine.signals import origin_of, stood_in
 
-# Constants because they are read at every event: an attribute of the enum class takes ten times as long.
+# Constants because they are read at every event: an attribute of the enum class is slower.
 _SESSION_ENDED, _MODEL_TURN = Kind.SESSION_ENDED, Kind.MODEL_TURN
-_KILL, _RESET, _BATCH = CommandKind.KILL, CommandKind.RESET, CommandKind.BATCH
 
 TURN_AFTER_STOP = "turn_after_stop"
 """The counter of model turns after a kill or in a freeze: nothing refuses turns there."""
@@ -87,112 +87,139 @@ class Core:
         """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._signaller)
-        self._hold = self.policy.operated.hold
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
         """Apply the session's next event. Changes `state` in place."""
-        time_ms = event.time
         if state is None:
             state = SessionState(session_id=event.session_id)
         if not self._alone and not (is_new(state, at) and is_first(state, event.event_id, MAX_SEEN)):
             return Effects(state, applied=False)
-        if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
-            # The session was idle for so long that its history no longer counts. A kill still does.
-            state.calls, state.detectors = CallTracker(), {}
-        state.events += 1
-        if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() takes five times as long
-            state.clock_ms = time_ms
-        agent_id = event.agent_id
-        if agent_id != "unknown":
-            state.agent_id = agent_id
-        if event.parent_session_id is not None or event.root_session_id is not None:
-            state.root_session_id = stood_in(event)
-        state.ended = event.kind is _SESSION_ENDED
-
-        standing = state.standing
-        watches = self._rule_sets if standing.probation is None else self._strict
-        watch = watches.at(event, state.clock_ms)
-        act = self._act(state, event, at, watch)
-        declared = self._declared(standing, act) if standing.batches else None
-        was_killed = standing.killed
+        self._advance(state, event)
+        control, killed = state.standing, state.standing.killed
+        rules = self._rule_sets if control.probation is None else self._strict
+        rule_set = rules.at(event, state.clock_ms)
+        act = self._observation(state, event, at, rule_set)
+        batch = self._declared_batch(control, act) if control.batches else None
         released = self._released_by_prompt(state, act) if event.task is not None else NOTHING
-        findings: Sequence[Finding]
-        failures: Sequence[Failure] = ()
-        if was_killed is None:
-            findings, failures = watch.observe(state.detectors, act)
-        else:
-            findings = self._after_kill(act, was_killed)
-        if (
-            standing.judging
-            and was_killed is None
-            and (again := hold.on_attempt(standing, act, self._hold)) is not None
-        ):
-            findings = [*findings, again]
-        signals: Sequence[Signal] = ()
-        if not self._alone and (act.is_attempt or state.events == 1 or self._signaller.adds_up):
-            signals = self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=state.events == 1)
+        findings, failures = self._found(state, act, rule_set)
+        signals = self._signals(state, act)
         irreversible = () if self._alone or not act.is_attempt else _irreversible(act)
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
             _note(state, act)
-        judged = _settled(standing, state.calls.actions) if standing.history is not None and act.is_attempt else []
-        over = session_incidents.on_time(standing, state.ref, self.policy, time_ms) if standing.incidents else []
-        concerned: object = (
-            standing.approvals
-            or standing.probation
-            or event.await_verdict
-            or self._levels.examines
-            or declared
-            or over
-            or released is not NOTHING
-            or (standing.held is not None and (act.kind is _MODEL_TURN or act.is_attempt))
-        )
-        if not (findings or failures or was_killed or concerned or (state.ended and standing.incidents)):
-            return (
-                Effects(state, signals=signals, judged=judged, irreversible=irreversible)
-                if signals or judged or irreversible
-                else Effects.nothing(state)
-            )
-        effects = self._decided(
-            state,
-            act,
-            watch,
-            declared=declared,
-            was_killed=was_killed,
-            findings=findings,
-            failures=list(failures),
-            signals=list(signals),
-            judged=judged,
-            incidents=over,
-            released=released,
-        )
-        effects.irreversible = irreversible
-        return effects
+        judged = _settled(control, state.calls.actions) if control.history is not None and act.is_attempt else []
+        over = session_incidents.on_time(control, state.ref, self.policy, event.time) if control.incidents else []
+        if findings or failures or killed or batch or over or self._is_concerned(state, act, released):
+            effects = Effects(state, signals=signals, judged=judged, irreversible=irreversible, incidents=over)
+            return self._decide(effects, _Observed(act, rule_set, findings, failures, killed, batch, released))
+        if signals or judged or irreversible:
+            return Effects(state, signals=signals, judged=judged, irreversible=irreversible)
+        return Effects.nothing(state)
 
-    def _decided(
-        self,
-        state: SessionState,
-        act: Observation,
-        watch: RuleSet,
-        *,
-        declared: DeclaredBatch | None,
-        was_killed: Kill | None,
-        findings: Sequence[Finding],
-        failures: list[Failure],
-        signals: list[Signal],
-        judged: list[tuple[str, str, float]],
-        incidents: list[IncidentRecord],
-        released: ControlEffects,
-    ) -> Effects:
-        """Return the effects of an event that has any; most have none."""
-        event, standing = act.event, state.standing
+    # The steps of an event, in their order.
+
+    def _advance(self, state: SessionState, event: ActionEvent) -> None:
+        """Count the event, and move clock, agent and tree of the session on."""
+        time_ms = event.time
+        if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
+            # The session was idle for so long that its history no longer counts. A kill still does.
+            state.calls, state.detectors = CallTracker(), {}
+        state.events += 1
+        if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() is a call
+            state.clock_ms = time_ms
+        if event.agent_id != "unknown":
+            state.agent_id = event.agent_id
+        if event.parent_session_id is not None or event.root_session_id is not None:
+            state.root_session_id = stood_in(event)
+        state.ended = event.kind is _SESSION_ENDED
+
+    def _observation(
+        self, state: SessionState, event: ActionEvent, at: LogPosition | None, rule_set: RuleSet
+    ) -> Observation:
+        """Return the event as detectors see it."""
+        calls = state.calls
+        phase, call = calls.phase(event)
+        act = Observation(event, self._classifier, phase, calls, call, rule_set.recalled, rule_set.measured)
+        if at is not None:
+            act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
+        return act
+
+    @staticmethod
+    def _declared_batch(control: SessionControl, act: Observation) -> DeclaredBatch | None:
+        """Return the declared batch that covers the action, and record the action in it; None if there is none."""
+        if not act.is_attempt or not act.acts or act.refused:
+            return None
+        targets = [one.target for one in act.acts]
+        batch = control.batch_for(act.action, targets, act.time_ms)
+        if batch is not None:
+            batch.used += 1
+            act.batch = batch.as_batch()
+        return batch
+
+    def _released_by_prompt(self, state: SessionState, act: Observation) -> ControlEffects:
+        """Judge progress afresh at a new prompt of the user, which ends a hold. Returns the effects."""
+        control = state.standing
+        if not state.calls.is_other_task(act.event):
+            return NOTHING
+        hold.judge_anew(control)
+        if not hold.is_for_progress(control.held):
+            return NOTHING
+        answers = approvals.release(control, state.ref, self.policy, act.time_ms, "a new prompt of the user")
+        return replace(freeze.lift(control, state.ref), decisions=answers)
+
+    def _found(
+        self, state: SessionState, act: Observation, rule_set: RuleSet
+    ) -> tuple[Sequence[Finding], Sequence[Failure]]:
+        """Return what the detectors find, or the activity after a kill; and the detectors' failures."""
+        control = state.standing
+        if control.killed is not None:
+            return self._after_kill(act, control.killed), ()
+        findings, failures = rule_set.observe(state.detectors, act)
+        if control.judging and (again := hold.on_attempt(control, act, self.policy.operated.hold)) is not None:
+            findings = [*findings, again]
+        return findings, failures
+
+    def _after_kill(self, act: Observation, kill: Kill) -> tuple[Finding, ...]:
+        begun_ms = act.time_ms if act.is_attempt else act.call.time_ms if act.call is not None else None
+        if begun_ms is None or act.refused:
+            return ()
+        grace_s = self.policy.kill_grace_s
+        finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
+        return () if finding is None else (finding,)
+
+    def _signals(self, state: SessionState, act: Observation) -> Sequence[Signal]:
+        """Return the signals of the event by itself, for the rules across sessions."""
+        first = state.events == 1
+        if self._alone or not (act.is_attempt or first or self._signaller.adds_up):
+            return ()
+        return self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=first)
+
+    def _is_concerned(self, state: SessionState, act: Observation, released: ControlEffects) -> bool:
+        """Return whether there may be something to decide, though nothing was found."""
+        control = state.standing
+        return bool(
+            control.approvals
+            or control.probation
+            or act.event.await_verdict
+            or self._levels.examines
+            or released is not NOTHING
+            or (control.held is not None and (act.kind is _MODEL_TURN or act.is_attempt))
+            or (state.ended and control.incidents)
+        )
+
+    def _decide(self, effects: Effects, observed: "_Observed") -> Effects:
+        """Complete the effects of an event that may have a decision; most have none."""
+        state, act, killed_before = effects.state, observed.act, observed.killed
+        event, control, held_before = act.event, state.standing, state.standing.held
+        failures, signals, judged = list(observed.failures), list(effects.signals), list(effects.judged)
+        # The level, then what probation, approvals and the agent's end change of it.
         decision, shadow = self._levels.decide(
-            standing,
+            control,
             event,
-            findings,
-            watch.rules,
-            lambda: watch.near(state.detectors, event.kind),
+            observed.findings,
+            observed.rule_set.rules,
+            lambda: observed.rule_set.near(state.detectors, event.kind),
             context=Context(
                 state,
                 act,
@@ -200,46 +227,69 @@ class Core:
                 judged=lambda rule, level, helped: judged.append((rule, level, helped)),
             ),
         )
-        held = standing.held
-        decision, passed = self._held_to(standing, act, decision, was_killed is None)
-        killed = standing.killed
-        frozen = standing.held if held is None and killed is None else None
-        closed: tuple[Decision, ...] = ()
-        if frozen is not None and hold.is_for_progress(frozen):
-            closed = self._closed_by_hold(state, event.time)
-        stopped = state.ended and kills.has_ended(standing, event.time)
+        decision, passed = self._on_probation(control, act, decision, lived=killed_before is None)
+        decision = approvals.on_event(control, event, decision, self.policy, lambda: act.effect)
+        killed = control.killed
+        is_new_kill = killed is not None and killed_before is None
+        frozen = control.held if held_before is None and killed is None else None
+        stopped = state.ended and kills.has_ended(control, event.time)
+        # Its incident; requests and incidents that are over with it.
+        closed = self._closed_by_hold(state, event.time) if hold.is_for_progress(frozen) else ()
         decision, counted = session_incidents.on_event(
-            standing, event, decision, killed_before=was_killed is not None, findings=findings
+            control, event, decision, killed_before=killed_before is not None, findings=observed.findings
         )
-        incidents += counted
-        if state.ended or (killed is not None and was_killed is None):
+        incidents = [*effects.incidents, *counted]
+        if state.ended or is_new_kill:
             why = session_incidents.ENDED if state.ended else session_incidents.KILLED
-            answers, resolved = session_incidents.close(standing, state.ref, self.policy, event.time, why)
+            answers, resolved = session_incidents.close(control, state.ref, self.policy, event.time, why)
             closed, incidents = (*closed, *answers), [*incidents, *resolved]
-        state.due_ms = self._commands.due_ms(standing)
-        if decision is not None and was_killed is None:
+        state.due_ms = self._commands.due_ms(control)
+        if decision is not None and killed_before is None:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(state.unsaid, origin, decision, killed=killed is not None)
-        if declared is not None and was_killed is None:
-            decision = declared_batches.decision_on(declared, event, decision, self.policy)
-        decisions = [one for one in (*released.decisions, decision, shadow) if one is not None]
-        return Effects(
-            state,
-            signals=signals,
-            detections=tuple(self._detection(event, finding, watch, decisions) for finding in findings),
-            decision=decisions[0] if decisions else None,
-            also=(*decisions[1:], *closed),
-            control=control_record(state.ref, killed)
-            if killed is not None and (was_killed is None or stopped)
-            else released.control
-            if frozen is None
-            else freeze.record(frozen, state.ref),
-            released=passed or released.released,
-            failures=tuple(failures),
-            followup=TURN_AFTER_STOP if _is_turn(event) and _is_stopped(was_killed, held) else "",
-            judged=judged,
-            incidents=incidents,
-        )
+        if observed.batch is not None and killed_before is None:
+            decision = declared_batches.decision_on(observed.batch, event, decision, self.policy)
+        # Everything to be published.
+        decisions = [one for one in (*observed.released.decisions, decision, shadow) if one is not None]
+        effects.detections = tuple(self._detection(observed, finding, decisions) for finding in observed.findings)
+        effects.decision, effects.also = decisions[0] if decisions else None, (*decisions[1:], *closed)
+        effects.control = observed.released.control
+        if killed is not None and (is_new_kill or stopped):
+            effects.control = control_record(state.ref, killed)
+        elif frozen is not None:
+            effects.control = freeze.record(frozen, state.ref)
+        effects.released = passed or observed.released.released
+        effects.followup = TURN_AFTER_STOP if _is_turn(event) and _is_stopped(killed_before, held_before) else ""
+        effects.failures, effects.signals, effects.judged = tuple(failures), signals, judged
+        effects.incidents = incidents
+        return effects
+
+    def _on_probation(
+        self, control: SessionControl, act: Observation, decision: Decision | None, *, lived: bool
+    ) -> tuple[Decision | None, bool]:
+        """Apply probation to a decision. Returns the decision, and whether the probation is over."""
+        if control.probation is None:
+            return decision, False
+        killed = lived and control.killed is not None
+        acts = act.is_attempt and not act.refused
+        return probation.on_event(control, act.event, decision, self.policy, acts=acts, newly_killed=killed)
+
+    def _closed_by_hold(self, state: SessionState, time_ms: int) -> tuple[Decision, ...]:
+        """Close the open requests of single calls for lack of progress: the hold's request is the one to answer."""
+        tickets = state.standing.approvals.values()
+        requests = {t.request_id for t in tickets if t.cause == hold.CAUSE and t.action != WHOLE_SESSION}
+        if not requests:
+            return ()
+        return approvals.close(state.standing, state.ref, self.policy, time_ms, "session_held", requests=requests)
+
+    def _detection(self, observed: "_Observed", finding: Finding, decisions: Sequence[Decision]) -> Detection:
+        event = observed.act.event
+        led_to = next((one.decision_id for one in decisions if one.detector == finding.detector), None)
+        mode = (observed.rule_set.rules.get(finding.detector) or Rule()).mode
+        own = {"session_id": event.session_id, "mode": mode, "decision_id": led_to}
+        return detection(self.policy, finding, event, event.session_id, event.event_id, **own)
+
+    # Everything else that reaches a session.
 
     def near(self, state: SessionState, event: ActionEvent) -> dict[str, float]:
         """Return how close each rule is to a finding after the session's last event, 0 to 1, without distant rules."""
@@ -290,74 +340,20 @@ class Core:
         """Return whether the state of an agent, target, tree, mission or the fleet is kept when it is idle."""
         return CrossSessionCore.retain_when_idle(state)
 
-    def _held_to(
-        self, standing: SessionControl, act: Observation, decision: Decision | None, lived: bool
-    ) -> tuple[Decision | None, bool]:
-        """Apply probation and approvals to a decision. Returns the decision, and whether a probation is over."""
-        passed = False
-        if standing.probation is not None:
-            killed = lived and standing.killed is not None
-            acts = act.is_attempt and not act.refused
-            decision, passed = probation.on_event(
-                standing, act.event, decision, self.policy, acts=acts, newly_killed=killed
-            )
-        return approvals.on_event(standing, act.event, decision, self.policy, lambda: act.effect), passed
 
-    def _released_by_prompt(self, state: SessionState, act: Observation) -> ControlEffects:
-        """Judge progress afresh at a new prompt of the user, which ends a hold. Returns the effects."""
-        standing = state.standing
-        if not state.calls.is_other_task(act.event):
-            return NOTHING
-        hold.judge_anew(standing)
-        if not hold.is_for_progress(standing.held):
-            return NOTHING
-        answers = approvals.release(standing, state.ref, self.policy, act.time_ms, "a new prompt of the user")
-        return replace(freeze.lift(standing, state.ref), decisions=answers)
+class _Observed(NamedTuple):
+    """An event with what was found in it, before anything is decided."""
 
-    def _closed_by_hold(self, state: SessionState, time_ms: int) -> tuple[Decision, ...]:
-        """Close the open requests of single calls for lack of progress: the hold's request is the one to answer."""
-        tickets = state.standing.approvals.values()
-        requests = {t.request_id for t in tickets if t.cause == hold.CAUSE and t.action != WHOLE_SESSION}
-        if not requests:
-            return ()
-        return approvals.close(state.standing, state.ref, self.policy, time_ms, "session_held", requests=requests)
-
-    def _act(self, state: SessionState, event: ActionEvent, at: LogPosition | None, watch: RuleSet) -> Observation:
-        """Return the event as detectors see it."""
-        calls = state.calls
-        phase, call = calls.phase(event)
-        act = Observation(event, self._classifier, phase, calls, call, watch.recalled, watch.measured)
-        if at is not None:
-            act.topic, act.partition, act.offset = at.topic, at.partition, at.offset
-        return act
-
-    @staticmethod
-    def _declared(standing: SessionControl, act: Observation) -> DeclaredBatch | None:
-        """Return the declared batch that covers the action, and record the action in it; None if there is none."""
-        if not act.is_attempt or not act.acts or act.refused:
-            return None
-        targets = [one.target for one in act.acts]
-        declared = standing.batch_for(act.action, targets, act.time_ms)
-        if declared is not None:
-            declared.used += 1
-            act.batch = declared.as_batch()
-        return declared
-
-    def _after_kill(self, act: Observation, kill: Kill) -> tuple[Finding, ...]:
-        begun_ms = act.time_ms if act.is_attempt else act.call.time_ms if act.call is not None else None
-        if begun_ms is None or act.refused:
-            return ()
-        grace_s = self.policy.kill_grace_s
-        finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
-        return () if finding is None else (finding,)
-
-    def _detection(
-        self, event: ActionEvent, finding: Finding, watch: RuleSet, decisions: Sequence[Decision]
-    ) -> Detection:
-        led_to = next((one.decision_id for one in decisions if one.detector == finding.detector), None)
-        mode = (watch.rules.get(finding.detector) or Rule()).mode
-        own = {"session_id": event.session_id, "mode": mode, "decision_id": led_to}
-        return detection(self.policy, finding, event, event.session_id, event.event_id, **own)
+    act: Observation
+    rule_set: RuleSet
+    findings: Sequence[Finding]
+    failures: Sequence[Failure]
+    killed: Kill | None
+    """The kill before this event."""
+    batch: DeclaredBatch | None
+    """The declared batch that covers it."""
+    released: ControlEffects
+    """The effects of the end of a hold."""
 
 
 def _is_turn(event: ActionEvent) -> bool:
@@ -375,9 +371,9 @@ def _irreversible(act: Observation) -> Sequence[Destruction]:
     return tuple(one for one in acts if not one.reversible) if acts and not act.refused else ()
 
 
-def _settled(standing: SessionControl, actions: int) -> list[tuple[str, str, float]]:
+def _settled(control: SessionControl, actions: int) -> list[tuple[str, str, float]]:
     """Return interventions now known to have helped, as nothing followed them: rule, level, and how far."""
-    history = standing.history
+    history = control.history
     entries = () if history is None else history.settle(actions)
     return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
 
