@@ -100,7 +100,7 @@ def _of_program(invocation: Invocation) -> Iterator[tuple[str, bool]]:
         operands = operands[1:]
     if name == "find":
         operands = operands[:1]  # the others are its conditions
-    operands = [a.partition("::")[0] for a in operands]  # `pytest tests/a.py::test_x`
+    operands = [a.partition("::")[0] for a in operands]  # a test within its file
     paths = [a for a in operands if is_path(a, name) and len(a) <= 512]
     in_place = name in ("sed", "perl") and any(re.match(r"-[a-z]*i", a) for a in argv)
     for path in paths:

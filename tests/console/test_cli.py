@@ -56,7 +56,6 @@ def test_a_file_of_keys_that_cannot_be_used_says_where(tmp_path: Path, text: str
 
 
 def test_a_link_that_signs_in_is_printed_on_a_terminal(embedded: EmbeddedBroker, tmp_path: Path) -> None:
-    """Into a pipe it is not: tests/console/http/test_server_protocol.py."""
     reads, writes = os.openpty()
     options = ["--bootstrap", embedded.bootstrap, "--port", "0", "--database", f"sqlite:///{tmp_path}/model.db"]
     process = subprocess.Popen([sys.executable, "-m", "haltline.cli", "console", *options], stdout=writes)

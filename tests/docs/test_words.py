@@ -96,3 +96,35 @@ def test_no_comment_docstring_or_message_uses_a_retired_word() -> None:
         if re.search(pattern, text, re.I)
     }
     assert found == {}
+
+
+CODE = sorted(file for folder in (*FOLDERS, "benchmarks", "tests") for file in (ROOT / folder).rglob("*.py"))
+NAMED = re.compile(
+    rf"`(?:python -m )?(?:haltline\.)?((?:{'|'.join((*FOLDERS, 'benchmarks', 'tests'))})(?:\.\w+)+)"
+    rf"|\b((?:{'|'.join((*FOLDERS, 'benchmarks', 'tests'))})(?:/\w+)+)\.py\b"
+)
+"""A module with dots, of which the last names may be of something in it; or the path of one."""
+
+
+def exists(named: str) -> bool:
+    """Whether it is a module, or a name in one."""
+    module, rest = ROOT, named.split(".")
+    while rest and (module / rest[0]).is_dir():
+        module /= rest.pop(0)
+    if rest and (module / f"{rest[0]}.py").is_file():
+        module = module / f"{rest.pop(0)}.py"
+    elif module != ROOT:
+        module /= "__init__.py"
+    return not rest or (module.is_file() and rest[0] in {token.string for token in tokens(module)})
+
+
+def test_modules_that_comments_and_docstrings_name_exist() -> None:
+    gone = [
+        f"{place}: {named}"
+        for file in CODE
+        for text, place in texts(file)
+        if text.startswith(("#", '"""'))
+        for dotted, path in NAMED.findall(text)
+        if not exists(named := dotted or path.replace("/", "."))
+    ]
+    assert gone == []
