@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from haltline.console.access.browser_sessions import session_of
 from haltline.console.access.keys import May, Who
 from haltline.console.read_model.feeder import Feeder
-from haltline.console.sender import Sender, SendingInbox
+from haltline.console.sender import ConsoleProducer, SendingInbox
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import Command
 
@@ -62,13 +62,13 @@ class Context:
     engine: Engine
     feeder: Feeder
     inbox: SendingInbox
-    sender: Sender
+    sender: ConsoleProducer
     buckets: RateLimits
 
     @classmethod
     def of(cls, settings: ConsoleSettings, engine: Engine, feeder: Feeder) -> "Context":
         """The context with the parts derived from these."""
-        sender = Sender(settings.bootstrap, settings.client)
+        sender = ConsoleProducer(settings.bootstrap, settings.client)
         inbox = SendingInbox(
             settings.bootstrap,
             topics=settings.topics,

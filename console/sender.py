@@ -19,7 +19,7 @@ _POLL_S: Final = 0.005
 """Seconds between looks for the confirmations that another thread has received."""
 
 
-class Sender:
+class ConsoleProducer:
     """One producer. Thread safe: each sender waits for the confirmations of its own records."""
 
     def __init__(self, bootstrap: str, client: Mapping[str, ClientSetting] | None = None) -> None:
@@ -87,7 +87,7 @@ class Sender:
 class SendingInbox(ApprovalClient):
     """An inbox whose commands are sent by the console's producer."""
 
-    sender: Sender
+    sender: ConsoleProducer
 
     def _send(self, command: Command) -> TopicPartition:
         return self.sender.send(self._topics.commands, command.id.encode(), command.to_json())

@@ -169,7 +169,7 @@ class Remediation(Record):
     retry_after_seconds: Annotated[int, Field(ge=0)] | None = None
 
 
-class Ticket(Record):
+class ReviewTicket(Record):
     """A request for a person's review."""
 
     ticket_id: Id
@@ -199,7 +199,7 @@ class Governance(Record):
     """The debt after this decision."""
     standing: Name = "normal"
     """`normal`, `elevated_monitoring`, `restricted_mode` or `re_tiering_review`."""
-    ticket: Ticket | None = None
+    ticket: ReviewTicket | None = None
 
 
 class Checkpoint(Record):

@@ -45,14 +45,14 @@ _POINTS: Final = {Severity.LOW: 0, Severity.MEDIUM: 1, Severity.HIGH: 2, Severit
 _SCORE, _SEVERITY = 4, 5
 
 
-class State(Stored):
+class AgreementState(Stored):
     """The last finding of each rule."""
 
     last: dict[str, Entry] = field(default_factory=dict)
 
 
 @settings
-class Agreement(Detector[State]):
+class Agreement(Detector[AgreementState]):
     """Several rules found a lack of progress close together."""
 
     id: ClassVar[str] = "agreement"
@@ -67,7 +67,7 @@ class Agreement(Detector[State]):
         """Return whether an enforced rule about progress has a finding on this event."""
         return bool(act.enforced) and any(f.detector in PARTS for f in act.enforced)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: AgreementState, act: Observation) -> Finding | None:
         """Record the findings, and add up those that are close together."""
         for finding in act.enforced:
             if finding.detector in PARTS and finding.severity > Severity.LOW:
@@ -90,12 +90,12 @@ class Agreement(Detector[State]):
             thresholds=self.thresholds("points", "last_actions"),
         )
 
-    def near(self, state: State) -> float:
+    def near(self, state: AgreementState) -> float:
         """The points of the last findings, relative to `points`."""
         return min(1.0, sum(_facts(state).values()) / self.points)
 
 
-def _facts(state: State) -> dict[str, int]:
+def _facts(state: AgreementState) -> dict[str, int]:
     """Points by fact: rules that detect the same fact count once, with the most points."""
     facts: dict[str, int] = {}
     for rule, found in state.last.items():

@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar, Final
 
 from pydantic import Field
 
-from haltline.detectors.combining.agreement import State
+from haltline.detectors.combining.agreement import AgreementState
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
@@ -37,7 +37,7 @@ _PLACES: Final = 9
 
 
 @settings
-class Combination(Detector[State]):
+class Combination(Detector[AgreementState]):
     """Both rules of a combination found something close together."""
 
     id: ClassVar[str] = "combination"
@@ -54,7 +54,7 @@ class Combination(Detector[State]):
         """Return whether one of the rules has a finding on this event."""
         return bool(act.found) and any(f.detector in _PARTS for f in act.found)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: AgreementState, act: Observation) -> Finding | None:
         """Record the findings, and look for combinations."""
         new = set()
         for finding in act.found:
@@ -68,7 +68,7 @@ class Combination(Detector[State]):
         held = [c for c in COMBINATIONS if not new.isdisjoint(c[1:3]) and c[1] in together and c[2] in together]
         return self._found(act, together, held) if held else None
 
-    def near(self, state: State) -> float:
+    def near(self, state: AgreementState) -> float:
         """0.5 once one of the rules found something."""
         return 0.5 if state.last else 0.0
 

@@ -8,7 +8,7 @@ from haltline.detectors.commands import files, surroundings
 from haltline.detectors.commands.code import interpreter as code
 from haltline.detectors.commands.code import scripts
 from haltline.detectors.commands.code.creations import code_creations
-from haltline.detectors.commands.code.values import Call
+from haltline.detectors.commands.code.values import CodeCall
 from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.effects import programs as effects
 from haltline.detectors.commands.effects import requests
@@ -313,7 +313,7 @@ def begins_with_program(text: str) -> bool:
     return bool(words) and (_reader(words[0]) is not None or words[0] in effects.TABLE.rows)
 
 
-def _of_call(call: Call, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
+def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
     """Yield what a call inside a small program destroys."""
     if call.kind == "shell":
         yield from _of_command(call.argument, invocation.cwd, depth + 1, work)

@@ -29,7 +29,7 @@ Limits = dict[Shared, Annotated[float, Field(gt=0), Stricter.LOWER]]
 
 
 @dataclass
-class State:
+class SharedBudgetState:
     """The usage in the current period, by resource."""
 
     period: int = 0
@@ -40,7 +40,7 @@ class State:
 
 
 @settings
-class SharedBudget(CrossSessionPattern[State]):
+class SharedBudget(CrossSessionPattern[SharedBudgetState]):
     """A total of several sessions above its limit. Sessions report usage in steps of at most a hundredth of it."""
 
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.SPENT})
@@ -54,7 +54,7 @@ class SharedBudget(CrossSessionPattern[State]):
         """The number of the period that contains this time."""
         return 0
 
-    def observe(self, state: State, signal: Signal) -> Finding | None:
+    def observe(self, state: SharedBudgetState, signal: Signal) -> Finding | None:
         """Add the reported usage, and check the totals that have a limit."""
         period = self.period_of(signal.time)
         if period < state.period:
@@ -72,7 +72,7 @@ class SharedBudget(CrossSessionPattern[State]):
                 found.append(self._look(state, signal, name, self.limits[name]))
         return worst_of(found)
 
-    def _look(self, state: State, signal: Signal, name: Shared, limit: float) -> Finding | None:
+    def _look(self, state: SharedBudgetState, signal: Signal, name: Shared, limit: float) -> Finding | None:
         return budget_finding(
             self,
             state.told,

@@ -38,14 +38,14 @@ _MAX_WHAT = 256
 
 
 @dataclass
-class State:
+class SharedDestructionState:
     """The last destructive acts, the oldest first; one entry per target."""
 
     acts: list[Entry] = field(default_factory=list)
 
 
 @settings
-class SharedDestruction(CrossSessionPattern[State]):
+class SharedDestruction(CrossSessionPattern[SharedDestructionState]):
     """Repeated attempts at one target, or too many acts, by several sessions of one scope."""
 
     hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
@@ -62,7 +62,7 @@ class SharedDestruction(CrossSessionPattern[State]):
     volume_window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
     """Seconds of event time, for destructive acts."""
 
-    def observe(self, state: State, signal: Signal) -> Finding | None:
+    def observe(self, state: SharedDestructionState, signal: Signal) -> Finding | None:
         """Add the act, and count those in its window."""
         new = [remembered(signal, target[:_MAX_WHAT]) for target in signal.targets or [signal.target]]
         repeated: Finding | None = None
@@ -72,7 +72,7 @@ class SharedDestruction(CrossSessionPattern[State]):
         del state.acts[:-_MAX_ACTS]
         return repeated or self._many(state, signal, new[-1])
 
-    def _repeated(self, state: State, signal: Signal, last: Entry) -> Finding | None:
+    def _repeated(self, state: SharedDestructionState, signal: Signal, last: Entry) -> Finding | None:
         same_one = [
             entry for entry in state.acts if entry[WHAT] == last[WHAT] or same_thing(str(entry[WHAT]), str(last[WHAT]))
         ]
@@ -90,7 +90,7 @@ class SharedDestruction(CrossSessionPattern[State]):
             session_id=went_on(same, signal),
         )
 
-    def _many(self, state: State, signal: Signal, last: Entry) -> Finding | None:
+    def _many(self, state: SharedDestructionState, signal: Signal, last: Entry) -> Finding | None:
         near = within(state.acts, self.volume_window_s * 1000)
         acts = len({entry[EVENT_ID] for entry in near})
         if acts < self.max_destructive or sessions(near) < 2:

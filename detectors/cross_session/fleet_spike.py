@@ -56,14 +56,14 @@ class Minutes:
 
 
 @dataclass
-class State:
+class FleetSpikeState:
     """By kind: its minutes."""
 
     kinds: dict[str, Minutes] = field(default_factory=dict)
 
 
 @settings
-class FleetSpike(CrossSessionPattern[State]):
+class FleetSpike(CrossSessionPattern[FleetSpikeState]):
     """A minute whose count is far above that of the minutes before."""
 
     id: ClassVar[str] = "fleet_spike"
@@ -75,7 +75,7 @@ class FleetSpike(CrossSessionPattern[State]):
     factor: Annotated[float, Field(ge=1.1, le=1000), Stricter.LOWER] = 5.0
     """Multiple of the usual count in the minutes before."""
 
-    def observe(self, state: State, signal: Signal) -> Finding | None:
+    def observe(self, state: FleetSpikeState, signal: Signal) -> Finding | None:
         """Add to the minute of the signal; a signal of an earlier minute adds to the current one."""
         kind: Watched | None = next((name for name in self.least if name == signal.kind), None)
         if kind is None:

@@ -25,7 +25,7 @@ _MAX_KILLS = 64
 
 
 @dataclass
-class State:
+class RespawnState:
     """Start times of the agent's last sessions, and the killed ones in order of arrival."""
 
     started_ms: dict[str, int] = field(default_factory=dict)
@@ -33,7 +33,7 @@ class State:
 
 
 @settings
-class Respawn(CrossSessionPattern[State]):
+class Respawn(CrossSessionPattern[RespawnState]):
     """A chain of killed sessions."""
 
     id: ClassVar[str] = "respawn"
@@ -45,7 +45,7 @@ class Respawn(CrossSessionPattern[State]):
     window_s: Annotated[float, Field(gt=0, le=2_592_000), Stricter.HIGHER] = 3600.0
     """Seconds of event time from the first of these kills to the last."""
 
-    def observe(self, state: State, signal: Signal) -> Finding | None:
+    def observe(self, state: RespawnState, signal: Signal) -> Finding | None:
         """Record a start, kill or release; evaluate the chain after a kill."""
         if signal.kind == SignalKind.STARTED:
             state.started_ms.setdefault(signal.session_id, signal.time)
@@ -72,12 +72,12 @@ class Respawn(CrossSessionPattern[State]):
         )
 
     @staticmethod
-    def _begun(state: State, chain: list[Entry]) -> int:
+    def _begun(state: RespawnState, chain: list[Entry]) -> int:
         """The number of the agent's sessions that started between the first and the last of the chain."""
         begun = [state.started_ms[str(e[SESSION])] for e in chain if str(e[SESSION]) in state.started_ms]
         return sum(min(begun) <= started_ms <= int(chain[-1][TIME_MS]) for started_ms in state.started_ms.values())
 
-    def _chain(self, state: State) -> list[Entry]:
+    def _chain(self, state: RespawnState) -> list[Entry]:
         """The killed sessions that led to the latest kill by event time, the oldest first."""
         last = max(state.killed, key=lambda e: int(e[TIME_MS]))
         chain = [last]

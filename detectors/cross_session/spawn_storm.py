@@ -26,7 +26,7 @@ _HARDER = 1.5
 
 
 @dataclass
-class State:
+class SpawnStormState:
     """The last sessions of the tree, the oldest first: their parents by id, and their starts."""
 
     parents: dict[str, str] = field(default_factory=dict)
@@ -36,7 +36,7 @@ class State:
 
 
 @settings
-class SpawnStorm(CrossSessionPattern[State]):
+class SpawnStorm(CrossSessionPattern[SpawnStormState]):
     """Too many sessions in one tree, started too fast, or nested too deeply."""
 
     id: ClassVar[str] = "spawn_storm"
@@ -54,7 +54,7 @@ class SpawnStorm(CrossSessionPattern[State]):
     last_started: Annotated[int, Field(ge=2, le=500), Stricter.HIGHER] = 64
     """The last sessions that count for `max_spawners`, whatever their rate."""
 
-    def observe(self, state: State, signal: Signal) -> Finding | None:
+    def observe(self, state: SpawnStormState, signal: Signal) -> Finding | None:
         """Add a session to the tree, and check its depth, its rate and its spawners."""
         parent = signal.parent_session_id
         if parent is None or signal.session_id in state.parents:
@@ -84,7 +84,7 @@ class SpawnStorm(CrossSessionPattern[State]):
         )
 
     @staticmethod
-    def _add(state: State, session: str, parent: str, entry: Entry) -> None:
+    def _add(state: SpawnStormState, session: str, parent: str, entry: Entry) -> None:
         state.parents[session] = parent
         state.depths[session] = depth = state.depths.get(parent, 0) + 1
         for child, its_parent in state.parents.items():  # received before their parent

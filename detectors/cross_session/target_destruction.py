@@ -24,14 +24,14 @@ _MAX_ATTEMPTS = 256
 
 
 @dataclass
-class State:
+class TargetDestructionState:
     """The last attempts at the target, the oldest first, with their agents."""
 
     attempts: list[Entry] = field(default_factory=list)
 
 
 @settings
-class TargetDestruction(CrossSessionPattern[State]):
+class TargetDestruction(CrossSessionPattern[TargetDestructionState]):
     """Attempts at one target by several agents."""
 
     id: ClassVar[str] = "target_destruction"
@@ -43,7 +43,7 @@ class TargetDestruction(CrossSessionPattern[State]):
     window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 900.0
     """Seconds of event time."""
 
-    def observe(self, state: State, signal: Signal) -> Finding | None:
+    def observe(self, state: TargetDestructionState, signal: Signal) -> Finding | None:
         """Add the attempt, and count those in its window."""
         last = remembered(signal, signal.agent_id)
         state.attempts.append(last)

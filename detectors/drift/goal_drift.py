@@ -51,7 +51,7 @@ _COMMON = frozenset((
 ))  # fmt: skip
 
 
-class State(Stored):
+class GoalDriftState(Stored):
     """The goal's words, and the alignment of the last actions."""
 
     goals: list[list[str]] = field(default_factory=list)
@@ -67,7 +67,7 @@ class State(Stored):
 
 
 @settings
-class GoalDrift(Detector[State]):
+class GoalDrift(Detector[GoalDriftState]):
     """A mean alignment below `mean` that has changed by less than `change` over the window."""
 
     id: ClassVar[str] = "goal_drift"
@@ -94,7 +94,7 @@ class GoalDrift(Detector[State]):
             return act.event.task is not None and act.event.task.goal != ""
         return act.is_attempt and not act.refused
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: GoalDriftState, act: Observation) -> Finding | None:
         """Record the goal, or the alignment of an action."""
         if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
@@ -115,14 +115,14 @@ class GoalDrift(Detector[State]):
         del state.actions[: -self.window], state.alignments[: -self.window]
         return self._look(state, act)
 
-    def near(self, state: State) -> float:
+    def near(self, state: GoalDriftState) -> float:
         """The change of the alignment, relative to `change`."""
         if len(state.actions) < self.min_actions:
             return 0.0
         mean, change = _trend(state.alignments)
         return min(1.0, max(0.0, change / self.change)) if mean < self.mean else 0.0
 
-    def _look(self, state: State, act: Observation) -> Finding | None:
+    def _look(self, state: GoalDriftState, act: Observation) -> Finding | None:
         if len(state.actions) < self.min_actions:
             return None
         mean, change = _trend(state.alignments)
@@ -143,7 +143,7 @@ class GoalDrift(Detector[State]):
             thresholds=self.thresholds("mean", "change", "window"),
         )
 
-    def _alignment(self, state: State, common: set[str], words: int) -> float:
+    def _alignment(self, state: GoalDriftState, common: set[str], words: int) -> float:
         """The similarity to the most similar paragraph; `common`: words that are in any of them."""
         paragraphs = [state.index[word] for word in common]
         best = 0.0
@@ -179,7 +179,7 @@ def _goals(goal: str) -> list[list[str]]:
     return parts[:_MAX_GOALS] or ([sorted(words)] if (words := _words(goal)) else [])
 
 
-def _set_goals(state: State, goals: list[list[str]]) -> None:
+def _set_goals(state: GoalDriftState, goals: list[list[str]]) -> None:
     state.goals, state.index, state.sizes = [], {}, [len(goal) for goal in goals]
     for number, goal in enumerate(goals):
         for word in goal:

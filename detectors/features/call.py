@@ -22,7 +22,7 @@ class Phase(StrEnum):
     """Not about a call, or a duplicate."""
 
 
-class Call(Stored):
+class OpenCall(Stored):
     """An attempt that is stored until its result arrives. Plain JSON values: part of the session's state."""
 
     key: str

@@ -7,7 +7,7 @@ from msgspec import field
 
 from haltline.detectors.commands.model import as_row
 from haltline.detectors.features import call_changes, tool_classifier
-from haltline.detectors.features.call import Call, Phase
+from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_history import CallHistory
 from haltline.detectors.features.context_compaction import ContextCompaction
 from haltline.detectors.features.infrastructure_outage import InfrastructureOutage
@@ -45,7 +45,7 @@ class CallTracker(Stored):
     """Attempts so far: the clock of all windows that count actions."""
     deeds: int = 0
     """Attempts that did more than read, since the first thing was created or destroyed."""
-    open: dict[str, Call] = field(default_factory=dict)
+    open: dict[str, OpenCall] = field(default_factory=dict)
     done: dict[str, int] = field(default_factory=dict)
     """By call id: event time of the result, epoch milliseconds."""
     proposes: bool = False
@@ -66,7 +66,7 @@ class CallTracker(Stored):
     timed_out: str = ""
     """The output of the last call that was stopped by a timeout."""
 
-    def phase(self, event: ActionEvent) -> tuple[Phase, Call | None]:
+    def phase(self, event: ActionEvent) -> tuple[Phase, OpenCall | None]:
         """The phase of an event, and the attempt that it is the result of.
 
         A call id may be reused: only an event that is not newer than the known call belongs to the same call.
@@ -94,7 +94,7 @@ class CallTracker(Stored):
         done_ms = self.done.get(call_id)
         return done_ms is not None and time_ms <= done_ms
 
-    def _first_open(self, action: str) -> Call | None:
+    def _first_open(self, action: str) -> OpenCall | None:
         """The earliest open call of this tool without an id: results are assumed to arrive in order."""
         if not self.open:
             return None
@@ -188,7 +188,7 @@ class CallTracker(Stored):
             key = _anonymous(act.action, act.index)
         acts, creates = act.irreversible, act.creates
         self.open.pop(key, None)
-        self.open[key] = Call(
+        self.open[key] = OpenCall(
             key,
             act.time_ms,
             act.index,
@@ -270,7 +270,7 @@ def _was_there(act: Observed) -> bool:
     return "exist" in text and _EXISTS.search(text[:_READ_CHARS]) is not None
 
 
-def _may_change(call: Call) -> bool:
+def _may_change(call: OpenCall) -> bool:
     if call.reading:
         return call_changes.changes(None, tool_classifier.RUNS[call.reading], call.head)
     return call.effect in call_changes.CHANGING

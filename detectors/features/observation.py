@@ -4,14 +4,14 @@ from collections.abc import Mapping, Sequence
 
 from haltline.detectors.commands.model import Destruction, lost, of_row
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
-from haltline.detectors.features.call import Again, Call, Phase
+from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
 from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.fingerprint import fingerprint
 from haltline.detectors.features.in_passing import made_in_passing
 from haltline.detectors.features.lazy import lazy
-from haltline.detectors.features.observed.failure import Failure
+from haltline.detectors.features.observed.failure import FailedCall
 from haltline.detectors.features.observed.trait import (
     AGAIN,
     ATTEMPT,
@@ -37,7 +37,7 @@ from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
 
-__all__ = ["Call", "CallTracker", "Observation", "Phase", "Trait"]
+__all__ = ["CallTracker", "Observation", "OpenCall", "Phase", "Trait"]
 
 _HEAD_CHARS = 240
 """Characters of a command line or program that are stored until its result arrives."""
@@ -50,7 +50,7 @@ _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effec
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
 
 
-class Observation(Failure):
+class Observation(FailedCall):
     """An event of a session, classified by the policy. Features are computed on first access."""
 
     found: Sequence[Finding] = ()
@@ -66,7 +66,7 @@ class Observation(Failure):
         classifier: Classifier,
         phase: Phase,
         calls: CallTracker,
-        call: Call | None = None,
+        call: OpenCall | None = None,
         recalled: bool = True,
         measured: bool = True,
         *,
@@ -125,7 +125,7 @@ class Observation(Failure):
             self.fingerprint = fingerprint(self.event, action, tool)
             self.step = self.calls.step.of(self)
 
-    def _of_result(self, action: str, call: Call) -> None:
+    def _of_result(self, action: str, call: OpenCall) -> None:
         """Read a result, using the stored attempt."""
         self.action = action
         self.index = call.index

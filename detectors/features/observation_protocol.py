@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from haltline.detectors.commands.model import Destruction
-from haltline.detectors.features.call import Again, Call
+from haltline.detectors.features.call import Again, OpenCall
 from haltline.detectors.features.error_normalization import Normalization
 from haltline.detectors.features.tool import KnownTool
 from haltline.schemas.events import ActionEvent, Effect, Kind, Usage
@@ -43,7 +43,7 @@ class Observed(ToolCall, Protocol):
 
     offset: int
     usage: Usage | None
-    call: Call | None
+    call: OpenCall | None
     index: int
     step: int
     is_attempt: bool

@@ -63,7 +63,7 @@ _Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
 _V = TypeVar("_V")
 
 
-class State(Stored):
+class StepReviewState(Stored):
     """The scope, the goal, and recent actions."""
 
     expected: list[str] = field(default_factory=list)
@@ -81,7 +81,7 @@ class State(Stored):
 
 
 @settings
-class StepReview(Detector[State]):
+class StepReview(Detector[StepReviewState]):
     """An attempt whose risk is too high for its rationality, or to which a rule objects."""
 
     id: ClassVar[str] = "step_review"
@@ -108,7 +108,7 @@ class StepReview(Detector[State]):
     max_file_operations: Annotated[int, Field(ge=1, le=1_000_000), Stricter.LOWER] = 100
     """Actions of a session that changed something; independent of a task's own limit `file_ops`."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: StepReviewState, act: Observation) -> Finding | None:
         """Record the task or a result, or review an attempt."""
         if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
@@ -124,7 +124,7 @@ class StepReview(Detector[State]):
             _note_result(state, act)
         return finding
 
-    def _review(self, state: State, act: Observation, category: Category) -> Finding | None:
+    def _review(self, state: StepReviewState, act: Observation, category: Category) -> Finding | None:
         first_time = act.fingerprint[:_SHORT] not in state.seen
         failed = state.failed.get(act.subject[:_MAX_CHARS], 0) if state.failed else 0
         accessed, outside = self._accessed(state, act, category)
@@ -189,7 +189,7 @@ class StepReview(Detector[State]):
             target=targets_of(act)[0][:512] or None,
         )
 
-    def _needs_a_look(self, state: State, act: Observation) -> bool:
+    def _needs_a_look(self, state: StepReviewState, act: Observation) -> bool:
         """Return False for most actions: those that are new in the session and plainly harmless are allowed."""
         if act.batch is not None and act.batch.targets:
             return False
@@ -205,7 +205,9 @@ class StepReview(Detector[State]):
         """Whether the settings make any plain command a high risk."""
         return self.high_risk <= BASE_RISK[Category.COMMAND]
 
-    def _accessed(self, state: State, act: Observation, category: Category) -> tuple[tuple[Access, ...], bool]:
+    def _accessed(
+        self, state: StepReviewState, act: Observation, category: Category
+    ) -> tuple[tuple[Access, ...], bool]:
         """The relevant accessed paths, and whether one of them is outside of the scope."""
         globs = (*self.expected_paths, *state.expected)
         if not globs and (category in (Category.READ, Category.UNKNOWN) or not reading.may_be_critical(act)):
@@ -224,7 +226,7 @@ def _searches_all(text: str) -> bool:
     return (" / " in text or text.endswith(" /")) and _WHOLE_TREE.search(text, 0, _READ_CHARS) is not None
 
 
-def _progression(state: State, act: Observation) -> Progression:
+def _progression(state: StepReviewState, act: Observation) -> Progression:
     short = act.fingerprint[:_SHORT]
     if short in state.refused:
         return Progression.CONTRADICTS
@@ -234,7 +236,7 @@ def _progression(state: State, act: Observation) -> Progression:
     return Progression.BUILDS if state.changed and act.index - state.changed <= 1 else Progression.NEW_PATH
 
 
-def _aligned(state: State, act: Observation) -> bool | None:
+def _aligned(state: StepReviewState, act: Observation) -> bool | None:
     """Return whether it shares a word with the goal; None without a goal."""
     if not state.goal:
         return None
@@ -246,7 +248,7 @@ def _text_of(args: dict[str, Any] | None) -> str:
     return " ".join(str(value)[:_READ_CHARS] for value in (args or {}).values() if isinstance(value, (str, int)))
 
 
-def _note_result(state: State, act: Observation) -> None:
+def _note_result(state: StepReviewState, act: Observation) -> None:
     if act.refused:
         _remember(state.refused, act.fingerprint[:_SHORT], act.index, _MAX_REFUSED)
     elif act.changes and (act.runs or not act.failed):  # a failed program may have changed something before it failed

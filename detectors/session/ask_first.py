@@ -41,7 +41,7 @@ _MAX_DONE = 256
 """Targets stored as approved; the oldest are dropped first, and need another approval."""
 
 
-class State(Stored):
+class AskFirstState(Stored):
     """Acts that needed an approval, and which of them were executed, as digests of effect and target."""
 
     waiting: dict[str, list[str]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class State(Stored):
 
 
 @settings
-class AskFirst(Detector[State]):
+class AskFirst(Detector[AskFirstState]):
     """The first irreversible act on each target, for approval."""
 
     id: ClassVar[str] = "ask_first"
@@ -72,7 +72,7 @@ class AskFirst(Detector[State]):
         """Irreversible acts, and their results."""
         return (act.is_attempt or act.is_result) and bool(act.irreversible)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: AskFirstState, act: Observation) -> Finding | None:
         """Report the acts that nobody has approved yet."""
         if act.call is not None:
             _carried_out(state, state.waiting.pop(act.call.event_id, []), act)
@@ -105,7 +105,7 @@ class AskFirst(Detector[State]):
         return not any(fnmatchcase(one.target, glob) for glob in self.allowed)
 
 
-def _carried_out(state: State, keys: Sequence[str], act: Observation) -> None:
+def _carried_out(state: AskFirstState, keys: Sequence[str], act: Observation) -> None:
     """Mark acts as approved unless they were refused: an executed act was approved, or needed no approval."""
     if not act.refused:
         state.done += [key for key in keys if key not in state.done]

@@ -32,7 +32,7 @@ _LEAST = 1e-6
 """A declared limit below this is ignored: nothing could be done within it."""
 
 
-class State(Stored):
+class BudgetState(Stored):
     """The usage so far, and the limits that the session declared."""
 
     used: dict[Resource, float] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class State(Stored):
 
 
 @settings
-class Budget(Detector[State]):
+class Budget(Detector[BudgetState]):
     """A total above its limit."""
 
     id: ClassVar[str] = "budget"
@@ -58,7 +58,7 @@ class Budget(Detector[State]):
     warn_at: Annotated[float, Field(gt=0, le=1), Stricter.LOWER] = 0.8
     """Share of a limit."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: BudgetState, act: Observation) -> Finding | None:
         """Add the usage, and check the totals that have a limit."""
         if not state.first_ms:
             state.first_ms = act.time_ms
@@ -89,12 +89,12 @@ class Budget(Detector[State]):
             for resource, limit in limits.items()
         )
 
-    def near(self, state: State) -> float:
+    def near(self, state: BudgetState) -> float:
         """The largest used share of all limits."""
         limits = self._limits(state)
         return max((min(1.0, state.used.get(name, 0) / limit) for name, limit in limits.items()), default=0.0)
 
-    def _declare(self, state: State, declared: dict[str, float]) -> None:
+    def _declare(self, state: BudgetState, declared: dict[str, float]) -> None:
         limits: dict[str, float] = dict(declared)
         if "duration_ms" in limits:
             limits["duration_s"] = min(limits["duration_ms"] / 1000, limits.get("duration_s", float("inf")))
@@ -102,7 +102,7 @@ class Budget(Detector[State]):
             if limits.get(name, 0) >= _LEAST:
                 state.limits[name] = min(limits[name], state.limits.get(name, limits[name]))
 
-    def _limits(self, state: State) -> dict[Resource, float]:
+    def _limits(self, state: BudgetState) -> dict[Resource, float]:
         if not state.limits:
             return self.limits
         both = (*self.limits, *(name for name in state.limits if name not in self.limits))

@@ -37,14 +37,14 @@ _ROWS = " rows "
 """Separator between a table and the condition on its rows."""
 
 
-class State(Stored):
+class DestructiveRepeatState(Stored):
     """The executed attempts, by target."""
 
     attempts: dict[str, list[Entry]] = field(default_factory=dict)
 
 
 @settings
-class DestructiveRepeat(Detector[State]):
+class DestructiveRepeat(Detector[DestructiveRepeatState]):
     """More than `same_target_prior` executed attempts on one target before another one."""
 
     id: ClassVar[str] = "destructive_repeat"
@@ -62,7 +62,7 @@ class DestructiveRepeat(Detector[State]):
         """Destructive attempts, and their refusals."""
         return (act.is_attempt or act.refused) and bool(act.irreversible)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: DestructiveRepeatState, act: Observation) -> Finding | None:
         """Count an attempt by its targets, or remove a refused one."""
         if act.refused:
             _take_back(state, act)
@@ -87,7 +87,7 @@ class DestructiveRepeat(Detector[State]):
             del state.attempts[next(iter(state.attempts))]
         return self._found(act, target, worst, effect) if len(worst) > 1 else None
 
-    def near(self, state: State) -> float:
+    def near(self, state: DestructiveRepeatState) -> float:
         """Attempts on the last target, relative to the number that is a loop."""
         if not state.attempts:
             return 0.0
@@ -116,7 +116,7 @@ class DestructiveRepeat(Detector[State]):
         )
 
 
-def _known_as(state: State, name: str) -> str:
+def _known_as(state: DestructiveRepeatState, name: str) -> str:
     """The name under which the same thing was attempted before, or else this name."""
     if name in state.attempts:
         return name
@@ -128,7 +128,7 @@ def _known_as(state: State, name: str) -> str:
     return name
 
 
-def _take_back(state: State, act: Observation) -> None:
+def _take_back(state: DestructiveRepeatState, act: Observation) -> None:
     if act.phase is not Phase.RESULT or act.call is None:
         return
     lost = {loss.target for loss in act.irreversible}

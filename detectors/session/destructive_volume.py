@@ -34,7 +34,7 @@ _MAX_ENTRIES = 128
 """Entries stored, unless a setting needs more."""
 
 
-class State(Stored):
+class DestructiveVolumeState(Stored):
     """Recent destructive acts, and the count of the current declared batch."""
 
     entries: list[Entry] = field(default_factory=list)
@@ -43,7 +43,7 @@ class State(Stored):
 
 
 @settings
-class DestructiveVolume(Detector[State]):
+class DestructiveVolume(Detector[DestructiveVolumeState]):
     """Many destructive attempts within a time, or within a number of actions."""
 
     id: ClassVar[str] = "destructive_volume"
@@ -63,7 +63,7 @@ class DestructiveVolume(Detector[State]):
         """Destructive attempts, and their refusals."""
         return (act.is_attempt or act.refused) and bool(_of_interest(act))
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: DestructiveVolumeState, act: Observation) -> Finding | None:
         """Count an attempt, or remove a refused one."""
         if act.refused:
             _take_back(state, act)
@@ -83,13 +83,13 @@ class DestructiveVolume(Detector[State]):
             return self._found(act, Severity.HIGH, reason, slow)
         return None
 
-    def near(self, state: State) -> float:
+    def near(self, state: DestructiveVolumeState) -> float:
         """The fuller of the two windows."""
         fast = len(within(state.entries, self.window_s * 1000)) / self.max_deletes
         slow = len(within(state.entries, self.last_actions - 1, key=INDEX)) / self.max_deletes_in_actions
         return min(1.0, max(fast, slow))
 
-    def _under_batch(self, state: State, act: Observation, batch: Batch) -> Finding | None:
+    def _under_batch(self, state: DestructiveVolumeState, act: Observation, batch: Batch) -> Finding | None:
         """Count an attempt in a batch, up to the number that a person allowed; it counts nowhere else."""
         name = f"{batch.actions} {batch.expires} {batch.max_deletes}"
         if state.batch != name:
@@ -137,7 +137,7 @@ def _is_branch_of_work(loss: Destruction) -> bool:
     return kind in ("branch", "git") and loss.badness is not Badness.SEVERE and is_work_branch(name)
 
 
-def _take_back(state: State, act: Observation) -> None:
+def _take_back(state: DestructiveVolumeState, act: Observation) -> None:
     if act.phase is not Phase.RESULT or act.call is None:
         return
     kept = [e for e in state.entries if e[EVENT_ID] != act.call.event_id]

@@ -65,7 +65,7 @@ _ANY_NUMBER = 1_000_000
 _GOAL_CHARS = 2000
 
 
-class State(Stored):
+class DuplicateActsState(Stored):
     """The last acts that others see."""
 
     acts: list[Entry] = field(default_factory=list)
@@ -80,7 +80,7 @@ class State(Stored):
 
 
 @settings
-class DuplicateActs(Detector[State]):
+class DuplicateActs(Detector[DuplicateActsState]):
     """The same act that others see, again."""
 
     id: ClassVar[str] = "duplicate_acts"
@@ -108,7 +108,7 @@ class DuplicateActs(Detector[State]):
             return is_outward(act) or is_of_page(act) or _takes_down(act)
         return act.call is not None or act.event.task is not None
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: DuplicateActsState, act: Observation) -> Finding | None:
         """Count an act, or remove one that was not made."""
         if act.event.task is not None and not act.is_attempt:
             state.since = act.calls.actions
@@ -128,7 +128,7 @@ class DuplicateActs(Detector[State]):
                 state.fresh = act.index
         return found
 
-    def _acted(self, state: State, act: Observation, *, buys: bool) -> Finding | None:
+    def _acted(self, state: DuplicateActsState, act: Observation, *, buys: bool) -> Finding | None:
         oldest = act.index - max(self.last_actions, self.launched_within)
         known = [one for one in state.acts if int(one[INDEX]) > oldest]
         starts = launches(act)

@@ -79,7 +79,7 @@ _CUES = (
 """Every match contains one of these; checking them first takes a tenth of the time."""
 
 
-class State(Stored):
+class EnvironmentGoneState(Stored):
     """Failures since the last success."""
 
     rows: list[Entry] = field(default_factory=list)
@@ -91,7 +91,7 @@ class State(Stored):
 
 
 @settings
-class EnvironmentGone(Graded[State]):
+class EnvironmentGone(Graded[EnvironmentGoneState]):
     """Consecutive steps that failed because the environment is gone."""
 
     id: ClassVar[str] = "environment_gone"
@@ -109,7 +109,7 @@ class EnvironmentGone(Graded[State]):
     last_actions: Annotated[int, Field(ge=2, le=10_000), Stricter.HIGHER] = 20
     """Actions. Failures within this many of the session's last actions count together."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: EnvironmentGoneState, act: Observation) -> Finding | None:
         """Count a failure of the environment; a success resets the count."""
         if not act.failed:
             if (state.rows or state.others) and not tools.thinks(act.action):
@@ -150,7 +150,7 @@ class EnvironmentGone(Graded[State]):
             thresholds=self.thresholds("medium", "high", "critical", "window_s", "last_actions"),
         )
 
-    def near(self, state: State) -> float:
+    def near(self, state: EnvironmentGoneState) -> float:
         """Failures since the last success, relative to the first count that is a finding."""
         return min(1.0, self._count(state.rows) / self.medium)
 

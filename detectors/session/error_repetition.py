@@ -63,7 +63,7 @@ _SPACING_MS = 60_000
 _Count = Annotated[int, Field(ge=2, le=1000), Stricter.LOWER]
 
 
-class State(Stored):
+class ErrorRepetitionState(Stored):
     """The last errors, and what happened between them."""
 
     errors: list[Entry] = field(default_factory=list)
@@ -82,7 +82,7 @@ class State(Stored):
 
 
 @settings
-class ErrorRepetition(Graded[State]):
+class ErrorRepetition(Graded[ErrorRepetitionState]):
     """One normalised error at least `medium` times among the last `window` errors."""
 
     id: ClassVar[str] = "error_repetition"
@@ -113,7 +113,7 @@ class ErrorRepetition(Graded[State]):
     normalization: Annotated[Normalization, Stricter.NEITHER] = Normalization.MEDIUM
     """How much of an error is masked before it is compared."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: ErrorRepetitionState, act: Observation) -> Finding | None:
         """Count an error or a refusal, or record what happened between errors."""
         if act.refused:
             interrupted = (act.event.error or "").startswith(_INTERRUPTED)
@@ -136,7 +136,7 @@ class ErrorRepetition(Graded[State]):
         again = self._again(state, act, key, moved=moved)
         return again if in_a_row is None or (again and again.severity >= in_a_row.severity) else in_a_row
 
-    def _again(self, state: State, act: Observation, key: str, *, moved: bool) -> Finding | None:
+    def _again(self, state: ErrorRepetitionState, act: Observation, key: str, *, moved: bool) -> Finding | None:
         """Count an error."""
         if any(e[_KEY] == key and int(e[INDEX]) >= act.step for e in state.errors):
             return None  # calls of one model turn that fail alike are one failure
@@ -160,7 +160,7 @@ class ErrorRepetition(Graded[State]):
             count, same = _run(in_turn, _QUARTERS_OF_ANY) / 2, in_turn
         return self._found(act, same, count) if count >= self.medium else None
 
-    def near(self, state: State) -> float:
+    def near(self, state: ErrorRepetitionState) -> float:
         """The count of the last error, relative to the first that is a finding."""
         if not state.errors:
             return 0.0
@@ -179,7 +179,7 @@ class ErrorRepetition(Graded[State]):
         oldest, equal = index - self.same_call_actions, (e for e in errors if e[_KEY] == key)
         return [e for e in equal if is_near(e, time_ms, index, self) or _is_of(e, subject, oldest)]
 
-    def _succeeded(self, state: State, act: Observation) -> None:
+    def _succeeded(self, state: ErrorRepetitionState, act: Observation) -> None:
         errors, index = state.errors, act.index
         if not errors and not state.polls and not state.row:
             return
@@ -201,7 +201,7 @@ class ErrorRepetition(Graded[State]):
         if state.polls:
             state.polls.pop(act.subject, None)
 
-    def _unread(self, state: State, act: Observation) -> Finding | None:
+    def _unread(self, state: ErrorRepetitionState, act: Observation) -> Finding | None:
         """Count a turn that could not be parsed."""
         state.unread.append(entry(act))
         del state.unread[:-_MAX_UNREAD]
@@ -212,7 +212,9 @@ class ErrorRepetition(Graded[State]):
         reason = f"{turns} turns in a row could not be read, so that nothing was done"
         return self.counted("unread_turns", turns, self.unread, reason, evidence(act, state.unread), turns=turns)
 
-    def _in_a_row(self, state: State, act: Observation, key: str = "", *, moved: bool = False) -> Finding | None:
+    def _in_a_row(
+        self, state: ErrorRepetitionState, act: Observation, key: str = "", *, moved: bool = False
+    ) -> Finding | None:
         """Count a step that failed, whatever it was."""
         if moved:
             state.row, state.row_count = [], 0
@@ -229,7 +231,7 @@ class ErrorRepetition(Graded[State]):
         any_call = self.counted("nothing_works", steps, self.in_a_row, reason, evidence(act, state.row), steps=steps)
         return worst_of((any_call, same_call))
 
-    def _same_call(self, state: State, act: Observation) -> Finding | None:
+    def _same_call(self, state: ErrorRepetitionState, act: Observation) -> Finding | None:
         """Count the last failures in a row that are of this call, if their errors differ."""
         same: list[Entry] = []
         for one in reversed(state.row):
@@ -245,7 +247,7 @@ class ErrorRepetition(Graded[State]):
         return self.counted("same_call_fails", tries, self.same_failing, reason, evidence(act, same[::-1]), tries=tries)
 
     @staticmethod
-    def _moved(state: State, act: Observation, key: str) -> bool:
+    def _moved(state: ErrorRepetitionState, act: Observation, key: str) -> bool:
         """Return whether an error is another one of its kind than before, so that what was changed had an effect."""
         before = [e for e in state.errors if e[_KEY] == key]
         if not before:
@@ -257,7 +259,7 @@ class ErrorRepetition(Graded[State]):
             return False
         return all(len(e) > _DETAIL and e[_DETAIL] != act.error_detail for e in before)
 
-    def _may_wait(self, state: State, act: Observation) -> bool:
+    def _may_wait(self, state: ErrorRepetitionState, act: Observation) -> bool:
         """Return whether the call has waited for less than `poll_wait_s`, or since its result last changed."""
         if act.again is not None and not act.again.stale:
             state.polls.pop(act.subject, None)
@@ -303,7 +305,7 @@ def _may_be_of(subject: str, act: Observation) -> bool:
     return subject.startswith(tool) and subject[len(tool) + 1 :].partition(" ")[0] in act.head
 
 
-def _weight(state: State, before: list[Entry], *, changes: bool) -> int:
+def _weight(state: ErrorRepetitionState, before: list[Entry], *, changes: bool) -> int:
     """The weight of an error after earlier ones, from what was done since the last of them."""
     if not before:
         return _FULL

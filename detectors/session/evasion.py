@@ -57,14 +57,14 @@ class Refused(Stored):
     is_loss: bool = False
 
 
-class State(Stored):
+class EvasionState(Stored):
     """The refused targets, the oldest first."""
 
     refused: dict[str, Refused] = field(default_factory=dict)
 
 
 @settings
-class Evasion(Detector[State]):
+class Evasion(Detector[EvasionState]):
     """Attempts to reach a refused effect in another way."""
 
     id: ClassVar[str] = "evasion"
@@ -87,7 +87,7 @@ class Evasion(Detector[State]):
             return False
         return bool(act.losses) or (not act.runs and act.effect is _MUTATE)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: EvasionState, act: Observation) -> Finding | None:
         """Compare the attempt with refused ones; record refusals."""
         found = None
         if act.is_attempt and act.batch is None and state.refused:
@@ -102,11 +102,11 @@ class Evasion(Detector[State]):
                         del state.refused[target]  # it is allowed now
         return found
 
-    def near(self, state: State) -> float:
+    def near(self, state: EvasionState) -> float:
         """The attempts, relative to the number that is critical."""
         return min(1.0, max((known.tries for known in state.refused.values()), default=0.0) / self.critical)
 
-    def _note(self, state: State, act: Observation) -> None:
+    def _note(self, state: EvasionState, act: Observation) -> None:
         for target, way in _ways(act):
             known = state.refused.pop(target, None)
             if known is None or not self._is_near(known, act):
@@ -118,7 +118,7 @@ class Evasion(Detector[State]):
             if len(state.refused) > _MAX_TARGETS:
                 del state.refused[next(iter(state.refused))]
 
-    def _tried(self, state: State, act: Observation) -> Finding | None:
+    def _tried(self, state: EvasionState, act: Observation) -> Finding | None:
         worst = ""
         for target, way in _ways(act):
             known = state.refused.get(target)

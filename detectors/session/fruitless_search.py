@@ -125,7 +125,7 @@ _KIND_CHARS = 400
 _NUMBER = re.compile(r"\d+")
 
 
-class State(Stored):
+class FruitlessSearchState(Stored):
     """The last lookups in a row without results, and the last guesses."""
 
     count: int = 0
@@ -151,7 +151,7 @@ class State(Stored):
 
 
 @settings
-class FruitlessSearch(Detector[State]):
+class FruitlessSearch(Detector[FruitlessSearchState]):
     """Lookups in a row that found nothing, or guesses with the same answer."""
 
     id: ClassVar[str] = "fruitless_search"
@@ -175,7 +175,7 @@ class FruitlessSearch(Detector[State]):
     last_actions: Annotated[int, Field(ge=2, le=1_000), Stricter.HIGHER] = 24
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a lookup without results or a guess, or reset the counts."""
         found = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
         old, none = self._nothing_new(state, act), self._nothing_found(state, act)
@@ -183,7 +183,7 @@ class FruitlessSearch(Detector[State]):
         same = self._same_answer(state, act) if state.answered or not act.runs else None
         return worst_of((found, old, none, same)) if old or none or same else found
 
-    def _nothing_found(self, state: State, act: Observation) -> Finding | None:
+    def _nothing_found(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         if not (_is_empty(act) and _is_look(act)):
             if state.count and not tools.thinks(act.action):
                 state.count, state.rows = 0, []
@@ -198,7 +198,7 @@ class FruitlessSearch(Detector[State]):
         reason = f"{what}, such as {act.subject:.120}"
         return self.counted("fruitless_search", looks, self.looks, reason, evidence(act, rows), looks=looks)
 
-    def _guess(self, state: State, act: Observation) -> Finding | None:
+    def _guess(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a call with a short negative answer; any other call may bring a new result."""
         if tools.thinks(act.action):
             return None
@@ -222,7 +222,7 @@ class FruitlessSearch(Detector[State]):
         reason = f"{what}, such as {act.subject:.120}"
         return self.counted("blind_guessing", guesses, self.guesses, reason, evidence(act, rows), guesses=guesses)
 
-    def _submitted(self, state: State, act: Observation) -> Finding | None:
+    def _submitted(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a submission that was refused."""
         if act.refused or not _submits(act.action):
             return None
@@ -247,7 +247,7 @@ class FruitlessSearch(Detector[State]):
             thresholds={"medium": first, "high": high, "critical": critical, "last_actions": self.last_actions},
         )
 
-    def _uniform(self, state: State, act: Observation) -> Finding | None:
+    def _uniform(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a command line with the same answer as earlier ones."""
         answer = _answer(act)
         if not answer:
@@ -264,7 +264,7 @@ class FruitlessSearch(Detector[State]):
         events, also = evidence(act, rows[-_MAX_ROWS:]), self.thresholds("last_actions")
         return self.counted("uniform_answers", calls, self.uniform, reason, events, also=also, calls=calls)
 
-    def _nothing_new(self, state: State, act: Observation) -> Finding | None:
+    def _nothing_new(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a lookup whose whole result has nothing new; any other call but talk ends the row."""
         novelty = act.event.output_novelty
         if novelty is None or tools.thinks(act.action):
@@ -288,7 +288,7 @@ class FruitlessSearch(Detector[State]):
         )
         return self.counted("nothing_new", looks, self.nothing_new, reason, evidence(act, rows), looks=looks)
 
-    def _same_answer(self, state: State, act: Observation) -> Finding | None:
+    def _same_answer(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a call with the result that other calls of its tool had just before; any other call ends it."""
         if tools.thinks(act.action):
             return None
@@ -308,7 +308,7 @@ class FruitlessSearch(Detector[State]):
             return found.model_copy(update={"severity": Severity.HIGH})
         return found
 
-    def near(self, state: State) -> float:
+    def near(self, state: FruitlessSearchState) -> float:
         """The lookups in a row or the guesses, relative to the first count that is a finding."""
         halves = max((int(rows[-1][_HALVES]) for rows in state.answers.values()), default=0)
         return min(1.0, max(state.count / self.looks[0], halves / 2 / self.guesses[0]))
@@ -421,7 +421,7 @@ def _without_own_words(act: Observation, text: str) -> str:
     return digest(" ".join(words).encode())
 
 
-def _is_news(state: State, act: Observation) -> bool:
+def _is_news(state: FruitlessSearchState, act: Observation) -> bool:
     """Return whether the result differs from all recent ones."""
     text = act.event.error or act.event.output_head or ""
     if not text.strip():

@@ -57,7 +57,7 @@ _SAYS_NOTHING = re.compile(
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 
 
-class State(Stored):
+class FruitlessWaitsState(Stored):
     """Recent slow calls."""
 
     rows: list[Entry] = field(default_factory=list)
@@ -70,7 +70,7 @@ class State(Stored):
 
 
 @settings
-class FruitlessWaits(Detector[State]):
+class FruitlessWaits(Detector[FruitlessWaitsState]):
     """Slow calls of one program that returned nothing new."""
 
     id: ClassVar[str] = "fruitless_waits"
@@ -89,7 +89,7 @@ class FruitlessWaits(Detector[State]):
     slept_s: Annotated[float, Field(ge=0, le=86_400), Stricter.LOWER] = 120.0
     """Seconds that they must have slept together."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: FruitlessWaitsState, act: Observation) -> Finding | None:
         """Count a sleep, a change, or a slow call that returned nothing new."""
         if not (act.is_result or state.sleeps or state.rows):
             return None
@@ -129,7 +129,7 @@ class FruitlessWaits(Detector[State]):
             took_s=round(took, 1),
         )
 
-    def _slept(self, state: State, act: Observation) -> Finding | None:
+    def _slept(self, state: FruitlessWaitsState, act: Observation) -> Finding | None:
         """Count a call that only slept."""
         if act.failed:
             return None
@@ -153,7 +153,7 @@ class FruitlessWaits(Detector[State]):
             slept_s=round(state.slept_s, 1),
         )
 
-    def near(self, state: State) -> float:
+    def near(self, state: FruitlessWaitsState) -> float:
         """The similar slow calls, relative to the first count that is a finding."""
         if not state.rows:
             return 0.0

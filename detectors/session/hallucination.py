@@ -66,7 +66,7 @@ _FOLDER = re.compile(r"\s*cd\s+([^\s;&|]+)")
 _NOTHING = ("", "", False)
 
 
-class State(Stored):
+class HallucinationState(Stored):
     """Recent wrong references, and what was reported missing."""
 
     wrong: list[Entry] = field(default_factory=list)
@@ -75,7 +75,7 @@ class State(Stored):
 
 
 @settings
-class Hallucination(Detector[State]):
+class Hallucination(Detector[HallucinationState]):
     """At least `min_occurrences` wrong references within the last `last_actions` actions."""
 
     id: ClassVar[str] = "hallucination"
@@ -95,7 +95,7 @@ class Hallucination(Detector[State]):
         """Failed calls, and what the producer has checked itself."""
         return (act.is_result and act.failed) or _checked(act) != ""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: HallucinationState, act: Observation) -> Finding | None:
         """Record what was missing; a repeated reference to it is wrong."""
         sort, key, at_once = _wrong(act)
         if not sort:
@@ -111,7 +111,7 @@ class Hallucination(Detector[State]):
         del state.wrong[: -max(self.high, self.min_occurrences)]
         return self._found(act, state.wrong) if len(state.wrong) >= self.min_occurrences else None
 
-    def near(self, state: State) -> float:
+    def near(self, state: HallucinationState) -> float:
         """The number of wrong references, relative to the one that is a finding."""
         newest = max((int(e[INDEX]) for e in state.wrong), default=0)
         close = sum(1 for e in state.wrong if int(e[INDEX]) > newest - self.last_actions)

@@ -41,7 +41,7 @@ _SOON = 6
 """Actions after a failure in which results are doubtful."""
 
 
-class State(Stored):
+class InventedDataState(Stored):
     """The files that the session wrote word for word, and what it did with them."""
 
     files: list[Entry] = field(default_factory=list)
@@ -54,7 +54,7 @@ class State(Stored):
 
 
 @settings
-class InventedData(Detector[State]):
+class InventedData(Detector[InventedDataState]):
     """Uses of a placeholder, or analyses of the session's own text."""
 
     id: ClassVar[str] = "invented_data"
@@ -72,7 +72,7 @@ class InventedData(Detector[State]):
         """Attempts with known arguments, and results of tools, which may have failed."""
         return act.args is not None if act.is_attempt else not act.runs
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: InventedDataState, act: Observation) -> Finding | None:
         """Record written files, and uses of files written before."""
         if act.failed and not act.runs:
             state.files = [row for row in state.files if row[INDEX] != act.index]  # it was not written
@@ -88,11 +88,11 @@ class InventedData(Detector[State]):
         found += [self._written(state, act, file) for file in files]
         return worst_of(found)
 
-    def near(self, state: State) -> float:
+    def near(self, state: InventedDataState) -> float:
         """The uses, relative to the count that is critical."""
         return min(1.0, max(len(state.used) / self.used, len(state.analysed) / self.analysed[2]))
 
-    def _written(self, state: State, act: Observation, file: Written) -> Finding | None:
+    def _written(self, state: InventedDataState, act: Observation, file: Written) -> Finding | None:
         """Record a file; return a finding if it is a placeholder."""
         empty, name = is_placeholder(file.path, file.text), base(file.path)
         state.files = [row for row in state.files if row[_NAME] != name or not is_same(str(row[_PATH]), file.path)]
@@ -103,7 +103,7 @@ class InventedData(Detector[State]):
         del state.files[:-_MAX_FILES]
         return self._placeholder(act, row, []) if empty else None
 
-    def _made_up(self, state: State, act: Observation, files: tuple[Written, ...]) -> Finding | None:
+    def _made_up(self, state: InventedDataState, act: Observation, files: tuple[Written, ...]) -> Finding | None:
         """Find results that nothing was measured for, or record a program that makes such results."""
         since_failure = act.index - act.calls.failed if act.calls.failed else _SOON + 1
         what, rows = "", state.drawing
@@ -123,7 +123,7 @@ class InventedData(Detector[State]):
             "made_up_results", Severity.MEDIUM, what, evidence(act, [*rows, entry(act)]), confidence=0.5
         )
 
-    def _used(self, state: State, act: Observation, files: tuple[Written, ...]) -> list[Finding | None]:
+    def _used(self, state: InventedDataState, act: Observation, files: tuple[Written, ...]) -> list[Finding | None]:
         """Record what the action does with the known files."""
         text = program_text(act)
         known = {str(row[_PATH]): row for row in state.files if row[_NAME] in text}  # type: ignore[operator]  # a string

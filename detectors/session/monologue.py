@@ -108,7 +108,7 @@ _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]
 Counts: TypeAlias = Annotated[tuple[_Count, _Count, _Count], ASCENDING]
 
 
-class State(Stored):
+class MonologueState(Stored):
     """The messages since the last action."""
 
     messages: list[Entry] = field(default_factory=list)
@@ -143,7 +143,7 @@ class State(Stored):
 
 
 @settings
-class Monologue(Detector[State]):
+class Monologue(Detector[MonologueState]):
     """Messages without an action in between, or repetitions within one of them."""
 
     id: ClassVar[str] = "monologue"
@@ -181,7 +181,7 @@ class Monologue(Detector[State]):
             return False
         return _is_spoken(act) if act.runs else _only_talks(act)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: MonologueState, act: Observation) -> Finding | None:
         """Compare the message with those before it."""
         if act.kind is _STARTED:
             _restart(state)
@@ -220,7 +220,7 @@ class Monologue(Detector[State]):
             found.append(self._by_command(state, act))
         return worst_of(found)
 
-    def near(self, state: State) -> float:
+    def near(self, state: MonologueState) -> float:
         """The last message's count, relative to the first that is a finding; not used for `chanting`."""
         return state.nearness if state.turns > 1 else 0.0
 
@@ -245,7 +245,7 @@ class Monologue(Detector[State]):
             "monologue", counted, self.same, reason, events, also=also, messages=messages, counted=counted
         )
 
-    def _same_sentence(self, state: State, act: Observation, message: Entry) -> Finding | None:
+    def _same_sentence(self, state: MonologueState, act: Observation, message: Entry) -> Finding | None:
         """Count the model turns that say the same sentence."""
         sentence = str(message[_SENTENCE])
         same = [m for m in state.messages if sentence and m[_SENTENCE:_HALVES] == [sentence]]
@@ -256,7 +256,7 @@ class Monologue(Detector[State]):
         events, counts = evidence(act, same), (self.sentence, self.sentence, self.sentence)
         return self.counted("same_sentence", turns, counts, reason, events, messages=len(same), counted=turns)
 
-    def _idle(self, state: State, act: Observation) -> Finding | None:
+    def _idle(self, state: MonologueState, act: Observation) -> Finding | None:
         if state.idle < self.talk[0]:
             return None
         counted = "" if state.idle == state.turns else f", counted as {state.idle:g}"
@@ -264,7 +264,7 @@ class Monologue(Detector[State]):
         events, also = evidence(act, state.messages), self.thresholds("pause_s", "quick_s")
         return self.counted("idle_talk", state.idle, self.talk, reason, events, also=also, messages=state.turns)
 
-    def _empty(self, state: State, act: Observation) -> Finding | None:
+    def _empty(self, state: MonologueState, act: Observation) -> Finding | None:
         """Count a turn with neither text nor call."""
         usage = act.usage
         context = usage.input_tokens + usage.cache_read_tokens if usage is not None else 0
@@ -301,7 +301,7 @@ class Monologue(Detector[State]):
             },
         )
 
-    def _by_command(self, state: State, act: Observation) -> Finding | None:
+    def _by_command(self, state: MonologueState, act: Observation) -> Finding | None:
         spoken, also = len(state.spoken), self.thresholds("pause_s")
         if state.acts == 0 and spoken < self.commands[2]:
             return None
@@ -309,7 +309,7 @@ class Monologue(Detector[State]):
         reason, events = f"{what}, such as {act.head!r:.120}", evidence(act, state.spoken)
         return self.counted("talk_by_command", spoken, self.commands, reason, events, also=also, commands=spoken)
 
-    def _chanting(self, state: State, act: Observation, text: str, message: Entry) -> Finding | None:
+    def _chanting(self, state: MonologueState, act: Observation, text: str, message: Entry) -> Finding | None:
         repeats, size = act.event.output_repeats, act.event.output_bytes or len(text)
         look = repeats is None or repeats >= self.chants
         passage, seen = repeated_passage(text[:_CHANT_CHARS], size) if look else ("", 0)
@@ -347,14 +347,14 @@ def _talks(action: str) -> bool:
     return _LAST_PART.split(action.lower())[-1] in _TALKS
 
 
-def _restart(state: State) -> None:
+def _restart(state: MonologueState) -> None:
     state.turns, state.idle = 0, 0.0
     state.messages.clear()
     state.spoken.clear()
     _end_empty(state)
 
 
-def _end_empty(state: State) -> None:
+def _end_empty(state: MonologueState) -> None:
     if state.empties:
         state.empty, state.empties, state.empty_tokens, state.empty_output = [], 0, 0, False
         state.empty_context, state.empty_grew = 0, False

@@ -44,14 +44,14 @@ _WHAT = {
 }
 
 
-class State(Attempts):
+class OpaqueExecutionState(Attempts):
     """The number of attempts, and their kinds."""
 
     told: list[str] = field(default_factory=list)
 
 
 @settings
-class OpaqueExecution(OfAttempts[State]):
+class OpaqueExecution(OfAttempts[OpaqueExecutionState]):
     """Any attempt to run unknown code."""
 
     id: ClassVar[str] = "opaque_execution"
@@ -63,7 +63,7 @@ class OpaqueExecution(OfAttempts[State]):
         """Attempts that run something."""
         return act.runs and act.text != ""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: OpaqueExecutionState, act: Observation) -> Finding | None:
         """Report the kind of unknown code that is run."""
         how = _how(act)
         if not how or act.destroys:

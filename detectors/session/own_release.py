@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from haltline.detectors.commands.code import interpreter as code
 from haltline.detectors.commands.code import scripts
-from haltline.detectors.commands.code.values import Call
+from haltline.detectors.commands.code.values import CodeCall
 from haltline.detectors.commands.prefilter import is_plain
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -147,7 +147,7 @@ def _of_text(act: Observation) -> str:
     return ""
 
 
-def _of_code(calls: list[Call], text: str) -> str:
+def _of_code(calls: list[CodeCall], text: str) -> str:
     """What a program does to haltline: by a command line, by its console, or by a file that it writes."""
     if not calls and _HINT.search(text) is None:
         return ""

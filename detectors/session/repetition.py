@@ -81,7 +81,7 @@ _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
 _NUMBERS = re.compile(rb"\d+(?:\.\d+)?")
 
 
-class State(Stored):
+class RepetitionState(Stored):
     """The last repetitions and edits."""
 
     nearness: float = 0.0
@@ -96,7 +96,7 @@ class State(Stored):
 
 
 @settings
-class Repetition(Detector[State]):
+class Repetition(Detector[RepetitionState]):
     """Identical calls with the same result; the counts depend on the kind of call."""
 
     id: ClassVar[str] = "repetition"
@@ -145,7 +145,7 @@ class Repetition(Detector[State]):
         again = act.again
         return again is not None and not again.waits and (again.stale or again.varies or not act.runs)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: RepetitionState, act: Observation) -> Finding | None:
         """Count a repetition, or remove an edit that was not made."""
         if act.call is not None and (act.refused or act.failed):
             attempt = act.call.event_id
@@ -155,7 +155,7 @@ class Repetition(Detector[State]):
         found = (self._repeated(state, act), self._begun(state, act) if act.is_attempt else None)
         return max((one for one in found if one is not None), key=lambda one: one.severity, default=None)
 
-    def _repeated(self, state: State, act: Observation) -> Finding | None:
+    def _repeated(self, state: RepetitionState, act: Observation) -> Finding | None:
         """Count a call that was made before."""
         again = act.again
         if again is None or again.waits or tools.thinks(act.action):
@@ -166,13 +166,13 @@ class Repetition(Detector[State]):
             return self._identical(state, act, again)
         return None if act.runs else self._unseen(state, act, again)
 
-    def _begun(self, state: State, act: Observation) -> Finding | None:
+    def _begun(self, state: RepetitionState, act: Observation) -> Finding | None:
         """Count an attempt, whatever its result will be."""
         if act.does_nothing:
             return self._idle(state, act)
         return self._edited(state, act) if _is_edit(act) else None
 
-    def _identical(self, state: State, act: Observation, again: Again) -> Finding | None:
+    def _identical(self, state: RepetitionState, act: Observation, again: Again) -> Finding | None:
         newest: Entry = [act.time_ms, act.index, act.event.event_id, act.offset, again.quarters]
         near = [row for row in again.known.rows if is_near(row, act.time_ms, act.index, self)]
         rows = _since_change([*near, newest])
@@ -213,7 +213,7 @@ class Repetition(Detector[State]):
         sort = sort_of(act)
         return "stepping" if sort is Sort.UNKNOWN and _advances(act.action) else sort.value
 
-    def _unseen(self, state: State, act: Observation, again: Again) -> Finding | None:
+    def _unseen(self, state: RepetitionState, act: Observation, again: Again) -> Finding | None:
         """Count a call that may have changed something, just after the same call, with a result that begins alike."""
         head, size = act.event.output_head or "", act.event.output_bytes or 0
         last = again.known.rows[-1]
@@ -252,7 +252,7 @@ class Repetition(Detector[State]):
             "varying_answers", calls, self.varying, reason, events, calls=calls, fingerprint=act.fingerprint
         )
 
-    def _edited(self, state: State, act: Observation) -> Finding | None:
+    def _edited(self, state: RepetitionState, act: Observation) -> Finding | None:
         """Count an edit that may have been made before, unchanged or with other numbers."""
         tool, args = f"{act.action} {act.targets}".encode(), canonical_json(act.args or {})
         newest = entry(act, digest(tool + _NUMBERS.sub(b"#", args)), digest(tool + args))
@@ -265,7 +265,7 @@ class Repetition(Detector[State]):
             act, alike, self.edits, "differ in numbers only"
         )
 
-    def _idle(self, state: State, act: Observation) -> Finding | None:
+    def _idle(self, state: RepetitionState, act: Observation) -> Finding | None:
         """Count a command line that does nothing."""
         oldest = act.index - self.last_actions
         state.idle = [*(e for e in state.idle if int(e[INDEX]) > oldest), entry(act)][-MAX_ROWS:]

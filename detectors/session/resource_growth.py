@@ -73,7 +73,7 @@ Row: TypeAlias = list[Any]
 """`[time_ms, step, event_id, offset, *amounts]` of one step, by its last event; None: no amount reported."""
 
 
-class State(Stored):
+class ResourceGrowthState(Stored):
     """The amounts of the last steps; the newest step may be incomplete."""
 
     step: int = 0
@@ -95,7 +95,7 @@ Point: TypeAlias = tuple[Row, float]
 
 
 @settings
-class ResourceGrowth(Detector[State]):
+class ResourceGrowth(Detector[ResourceGrowthState]):
     """A mean growth of more than `growth` per step over the last steps."""
 
     id: ClassVar[str] = "resource_growth"
@@ -127,7 +127,7 @@ class ResourceGrowth(Detector[State]):
     def _all_floors(cls, floors: dict[Resource, float]) -> dict[Resource, float]:
         return FLOORS | floors
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: ResourceGrowthState, act: Observation) -> Finding | None:
         """Add to the step, and check the resources that grew."""
         if act.kind is _SESSION_STARTED:
             if act.event.task is not None:
@@ -151,7 +151,7 @@ class ResourceGrowth(Detector[State]):
             found.append(self._look(state, act, at))
         return worst_of(found) if found else None
 
-    def near(self, state: State) -> float:
+    def near(self, state: ResourceGrowthState) -> float:
         """The mean growth over the last steps, as a share of `growth`; the highest of all resources."""
         near = 0.0
         for at, floor in self._floor_at.items():
@@ -166,7 +166,7 @@ class ResourceGrowth(Detector[State]):
         """The floors by position in a row."""
         return {at: self.floors[name] for at, name in enumerate(RESOURCES, _FIRST)}
 
-    def _next_row(self, state: State) -> Row:
+    def _next_row(self, state: ResourceGrowthState) -> Row:
         row: Row = [0, state.step, "", 0, *_NOTHING]
         rows = state.rows
         rows.append(row)
@@ -174,7 +174,7 @@ class ResourceGrowth(Detector[State]):
             del rows[: -(self.window + _MORE_STEPS)]
         return row
 
-    def _points(self, state: State, at: int, most: int) -> list[Point]:
+    def _points(self, state: ResourceGrowthState, at: int, most: int) -> list[Point]:
         """The last `most` steps that report a resource, with its amounts, starting after the last fall."""
         least = self._least(at)
         points: list[Point] = []
@@ -199,7 +199,7 @@ class ResourceGrowth(Detector[State]):
         least = self._least(at)
         return [max(amount, least) for _, amount in points]
 
-    def _look(self, state: State, act: Observation, at: int) -> Finding | None:
+    def _look(self, state: ResourceGrowthState, act: Observation, at: int) -> Finding | None:
         run = self._points(state, at, len(state.rows))
         if len(run) < self.min_points:
             return None
@@ -248,7 +248,14 @@ class ResourceGrowth(Detector[State]):
         )
 
     def _found(
-        self, state: State, act: Observation, name: Resource, points: list[Point], mean: float, *, typical: float
+        self,
+        state: ResourceGrowthState,
+        act: Observation,
+        name: Resource,
+        points: list[Point],
+        mean: float,
+        *,
+        typical: float,
     ) -> Finding:
         severity = Severity.MEDIUM
         if typical >= self.high:
@@ -283,7 +290,7 @@ class ResourceGrowth(Detector[State]):
         )
 
 
-def _step(state: State, act: Observation) -> None:
+def _step(state: ResourceGrowthState, act: Observation) -> None:
     """Start a new step where one model turn ends and the next begins."""
     if state.by_turn or act.kind is _MODEL_TURN:
         state.step += act.kind is _MODEL_TURN

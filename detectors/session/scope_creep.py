@@ -47,7 +47,7 @@ _OUTSIDE = 4
 """Position in a path's entry: 1 if it is outside of the scope."""
 
 
-class State(Stored):
+class ScopeCreepState(Stored):
     """The scope, and the paths that were touched."""
 
     expected: list[str] = field(default_factory=list)
@@ -61,7 +61,7 @@ class State(Stored):
 
 
 @settings
-class ScopeCreep(Detector[State]):
+class ScopeCreep(Detector[ScopeCreepState]):
     """Many of a session's paths are outside of its scope, or one is critical."""
 
     id: ClassVar[str] = "scope_creep"
@@ -79,7 +79,7 @@ class ScopeCreep(Detector[State]):
     critical_paths: tuple[Annotated[str, Field(min_length=1, max_length=512), Stricter.MORE], ...] = ()
     """Globs of further critical paths, for changes and reads."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: ScopeCreepState, act: Observation) -> Finding | None:
         """Record the scope, or check the paths of an attempt."""
         if act.kind is _SESSION_STARTED:
             task = act.event.task
@@ -113,7 +113,7 @@ class ScopeCreep(Detector[State]):
             return worst
         return self._creeping(state, act)
 
-    def near(self, state: State) -> float:
+    def near(self, state: ScopeCreepState) -> float:
         """The ratio, relative to `ratio`."""
         if len(state.paths) < self.min_paths or not self.ratio:
             return 0.0
@@ -134,7 +134,9 @@ class ScopeCreep(Detector[State]):
                     return True
         return False
 
-    def _critical(self, state: State, act: Observation, path: str, *, changes: bool, declared: bool) -> Finding | None:
+    def _critical(
+        self, state: ScopeCreepState, act: Observation, path: str, *, changes: bool, declared: bool
+    ) -> Finding | None:
         how = task_scope.critical(path, changes=changes)
         if not how and self.critical_paths and task_scope.in_scope(path, self.critical_paths, changes=True):
             how = "critical"
@@ -154,7 +156,7 @@ class ScopeCreep(Detector[State]):
             target=f"path={path}",
         )
 
-    def _creeping(self, state: State, act: Observation) -> Finding | None:
+    def _creeping(self, state: ScopeCreepState, act: Observation) -> Finding | None:
         outside = {path: e for path, e in state.paths.items() if e[_OUTSIDE]}
         share = len(outside) / len(state.paths)
         if len(state.paths) < self.min_paths or len(outside) < self.min_outside or share <= self.ratio:
@@ -172,7 +174,7 @@ class ScopeCreep(Detector[State]):
         )
 
 
-def _note(state: State, act: Observation, path: str, *, outside: bool) -> bool:
+def _note(state: ScopeCreepState, act: Observation, path: str, *, outside: bool) -> bool:
     """Record a new path; return whether it is new and outside."""
     if path in state.paths:
         return False

@@ -39,14 +39,14 @@ _SAYS_NOTHING = re.compile(
 """What harnesses report of a command that printed nothing."""
 
 
-class State(Stored):
+class SilentShellState(Stored):
     """The last command lines in a row that should have printed something."""
 
     rows: list[Entry] = field(default_factory=list)
 
 
 @settings
-class SilentShell(Detector[State]):
+class SilentShell(Detector[SilentShellState]):
     """Commands in a row that must print something, and print nothing."""
 
     id: ClassVar[str] = "silent_shell"
@@ -59,7 +59,7 @@ class SilentShell(Detector[State]):
         """Results of command lines."""
         return act.runs and act.tool.reading is _SHELL and (act.failed or act.event.output_head is not None)
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: SilentShellState, act: Observation) -> Finding | None:
         """Count a command line that printed nothing, or end the row."""
         if act.failed or not _printed_nothing(act.event, act.text):
             if state.rows:
@@ -83,7 +83,7 @@ class SilentShell(Detector[State]):
             counted=count,
         )
 
-    def near(self, state: State) -> float:
+    def near(self, state: SilentShellState) -> float:
         """The commands in a row, relative to the first count that is a finding."""
         return min(1.0, sum(float(row[_WEIGHT]) for row in state.rows) / self.silent[0])
 

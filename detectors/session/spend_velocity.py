@@ -48,7 +48,7 @@ class Bucket(Stored):
     """Event id, offset, dollars and tokens of the event that spent the most."""
 
 
-class State(Stored):
+class SpendVelocityState(Stored):
     """The parts of the window, the earliest first."""
 
     buckets: list[Bucket] = field(default_factory=list)
@@ -59,7 +59,7 @@ class State(Stored):
 
 
 @settings
-class SpendVelocity(Detector[State]):
+class SpendVelocity(Detector[SpendVelocityState]):
     """Spending above a limit of dollars or tokens per minute."""
 
     id: ClassVar[str] = "spend_velocity"
@@ -78,7 +78,7 @@ class SpendVelocity(Detector[State]):
     critical: Annotated[float, Field(ge=1, le=1000), Stricter.LOWER] = 10.0
     """Multiple of a limit that is critical: the session is killed, in the default policy."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: SpendVelocityState, act: Observation) -> Finding | None:
         """Add to the window, and compare its spending with the limits."""
         usage = act.usage
         if usage is None:
@@ -98,7 +98,7 @@ class SpendVelocity(Detector[State]):
             return None
         return worst_of([self._look(state, act, unit, which, limit) for unit, which, limit in self._limits()])
 
-    def near(self, state: State) -> float:
+    def near(self, state: SpendVelocityState) -> float:
         """The rate relative to its limit, for money or tokens, whichever is nearer."""
         rates = (self._rate(state, which) / limit for _, which, limit in self._limits())
         return min(1.0, max(rates, default=0.0))
@@ -118,10 +118,10 @@ class SpendVelocity(Detector[State]):
         both = (("cost_usd", _COST, self.cost_usd_per_min), ("tokens", _TOKENS, self.tokens_per_min))
         return [(unit, which, limit) for unit, which, limit in both if limit is not None]
 
-    def _rate(self, state: State, which: int) -> float:
+    def _rate(self, state: SpendVelocityState, which: int) -> float:
         return _sums(state)[which] * (60 / self.window_s)
 
-    def _add(self, state: State, act: Observation, cost: float, tokens: float) -> bool:
+    def _add(self, state: SpendVelocityState, act: Observation, cost: float, tokens: float) -> bool:
         """Add an event; return False if it is older than the window."""
         number = int(act.time_ms // (self.window_s * 1000 / _BUCKETS))
         buckets = state.buckets
@@ -154,7 +154,7 @@ class SpendVelocity(Detector[State]):
             bucket.largest = [act.event.event_id, act.offset, cost, tokens]
         return True
 
-    def _look(self, state: State, act: Observation, unit: str, which: int, limit: float) -> Finding | None:
+    def _look(self, state: SpendVelocityState, act: Observation, unit: str, which: int, limit: float) -> Finding | None:
         rate = self._rate(state, which)
         if rate <= limit:
             state.told.pop(unit, None)
@@ -187,14 +187,14 @@ class SpendVelocity(Detector[State]):
             return Severity.CRITICAL
         return Severity.HIGH if rate >= self.high * limit else Severity.MEDIUM
 
-    def _evidence(self, state: State, act: Observation) -> tuple[Evidence, ...]:
+    def _evidence(self, state: SpendVelocityState, act: Observation) -> tuple[Evidence, ...]:
         """The event that spent the most in each part of the window, and the current one."""
         found = {str(b.largest[0]): int(b.largest[1]) for b in state.buckets if b.largest}
         found.pop(act.event.event_id, None)
         return (*(act.evidence_of(event_id, offset) for event_id, offset in found.items()), act.evidence)
 
 
-def _sums(state: State) -> tuple[float, float]:
+def _sums(state: SpendVelocityState) -> tuple[float, float]:
     """US dollars and tokens within the window."""
     cost = tokens = 0.0
     for bucket in state.buckets:
@@ -229,7 +229,7 @@ def _source(bucket: Bucket, name: str) -> list[float]:
     return known
 
 
-def _most(state: State, kind: str, which: int) -> tuple[str, float]:
+def _most(state: SpendVelocityState, kind: str, which: int) -> tuple[str, float]:
     sums: dict[str, float] = {}
     for bucket in state.buckets:
         for name, spent in bucket.sources.items():

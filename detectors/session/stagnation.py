@@ -44,7 +44,7 @@ _Score = Annotated[float, Field(ge=-20, le=40), Stricter.LOWER]
 _Steps = Annotated[int, Field(ge=1, le=20), Stricter.LOWER]
 
 
-class State(Stored):
+class StagnationState(Stored):
     """The latest scores."""
 
     scores: list[float] = field(default_factory=list)
@@ -53,7 +53,7 @@ class State(Stored):
 
 
 @settings
-class Stagnation(Detector[State]):
+class Stagnation(Detector[StagnationState]):
     """A high score for lack of progress, several steps in a row."""
 
     id: ClassVar[str] = "stagnation"
@@ -93,7 +93,7 @@ class Stagnation(Detector[State]):
             raise ValueError(f"a model of {', '.join(value.name for value in VALUES)}; got {', '.join(names)}")
         return self
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: StagnationState, act: Observation) -> Finding | None:
         """Score the step, together with the ones before it."""
         values = act.novelty
         if values is None:
@@ -138,7 +138,7 @@ class Stagnation(Detector[State]):
             | {"model": f"{self.model.name} {self.model.version}"},
         )
 
-    def _known(self, act: Observation, state: State, known: float, severity: Severity) -> Finding:
+    def _known(self, act: Observation, state: StagnationState, known: float, severity: Severity) -> Finding:
         """The finding from whole results, regardless of the score."""
         return self.finding(
             "stagnation",
@@ -150,7 +150,7 @@ class Stagnation(Detector[State]):
             thresholds=self.thresholds("known_hint", "known_pause"),
         )
 
-    def near(self, state: State) -> float:
+    def near(self, state: StagnationState) -> float:
         """The position of the last score between most steps' and `pause_at`."""
         if not state.scores:
             return 0.0

@@ -17,7 +17,7 @@ from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.intervening import Governed, Tripwire
-from haltline.schemas.payloads import Governance, Ticket
+from haltline.schemas.payloads import Governance, ReviewTicket
 from haltline.schemas.policy import Policy, Rule
 
 DETECTOR: Final = "acgp"
@@ -241,7 +241,7 @@ def _ticket(
     debt: Trust | None,
     after: float,
     governed: Governed,
-) -> Ticket | None:
+) -> ReviewTicket | None:
     due = debt is not None and after >= governed.trust_debt.review
     kind, severity, about = "", flag or Severity.LOW, f"{final.value} of {event.action or event.kind.value}"
     if due and debt is not None and not debt.reviewed:
@@ -256,7 +256,7 @@ def _ticket(
     if not kind:
         return None
     ticket = blake2b(f"{event.session_id}\x1f{event.event_id}\x1f{kind}".encode(), digest_size=6).hexdigest()
-    return Ticket(ticket_id=f"rev_{ticket}", kind=kind, severity=severity, about=about[:2000])
+    return ReviewTicket(ticket_id=f"rev_{ticket}", kind=kind, severity=severity, about=about[:2000])
 
 
 def _decided(

@@ -23,7 +23,7 @@ from haltline.interventions.control import declared_batches
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import cause_of_rule, freeze_code
-from haltline.interventions.state.approval_ticket import Ticket, Waiter
+from haltline.interventions.state.approval_ticket import ApprovalTicket, Waiter
 from haltline.interventions.state.call_digest import parameters
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
 from haltline.interventions.state.records import about_session
@@ -93,7 +93,7 @@ def on_event(
 
 
 def _again(
-    standing: SessionControl, ticket: Ticket, event: ActionEvent, pause: Decision | None, policy: Policy
+    standing: SessionControl, ticket: ApprovalTicket, event: ActionEvent, pause: Decision | None, policy: Policy
 ) -> Decision:
     """Return the decision on a call that already has a request; `pause`: the decision that pauses it now."""
     head, level = head_of(standing, ticket), Level.PAUSE
@@ -230,20 +230,20 @@ def close(
     return tuple(closed)
 
 
-def _seen(standing: SessionControl, command: Command) -> Ticket | None:
+def _seen(standing: SessionControl, command: Command) -> ApprovalTicket | None:
     """Return the request that a command answers, if it is unchanged; None for a killed session."""
     ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
     return None if ticket is None or ticket.nonce != command.nonce or standing.killed is not None else ticket
 
 
-def _known(standing: SessionControl, bound: str, time_ms: int) -> Ticket | None:
+def _known(standing: SessionControl, bound: str, time_ms: int) -> ApprovalTicket | None:
     """Return the request for such a call if it has not expired at `time_ms` (event time)."""
     ticket = standing.approvals.get(bound)
     over = ticket is None or time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED
     return None if over else ticket  # a tick reports the expiry, unless a new request replaces it before
 
 
-def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> Ticket:
+def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy, effect: Effect) -> ApprovalTicket:
     rules = policy.operated.approvals
     priority = decision.severity or Severity.MEDIUM
     rule = declared_batches.rule_of(decision)
@@ -251,7 +251,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
         priority = Severity.HIGH
     quorum, voters = answered_by(rules, priority)
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
-    return Ticket(
+    return ApprovalTicket(
         request_id=request_id,
         nonce=digest("nonce", request_id, decision.decision_id, bound),
         parameters=bound,
@@ -269,7 +269,9 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
     )
 
 
-def _reopened(standing: SessionControl, ticket: Ticket, event: ActionEvent, bound: str, policy: Policy) -> Ticket:
+def _reopened(
+    standing: SessionControl, ticket: ApprovalTicket, event: ActionEvent, bound: str, policy: Policy
+) -> ApprovalTicket:
     """Return a new request for a call whose request was closed."""
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
     again = replace(
@@ -299,7 +301,7 @@ def _and(effects: ControlEffects, *more: Decision | None) -> ControlEffects:
 
 
 def _next_in_line(
-    standing: SessionControl, head: Ticket, who: SessionRef, policy: Policy, time_ms: int
+    standing: SessionControl, head: ApprovalTicket, who: SessionRef, policy: Policy, time_ms: int
 ) -> Decision | None:
     """After an approval, open a request for the first queued call, and queue the others behind it."""
     others, head.also = head.also, []
@@ -314,7 +316,7 @@ def _next_in_line(
     return _answer(first, who, policy, time_ms=time_ms, to=Waiter(first.request_id, None), level=Level.PAUSE)
 
 
-def _wait(ticket: Ticket, event: ActionEvent) -> None:
+def _wait(ticket: ApprovalTicket, event: ActionEvent) -> None:
     if event.kind is Kind.PROPOSED and event.await_verdict:
         ticket.waiting.append(Waiter(event.event_id, event.call_id))
         del ticket.waiting[:-MAX_WAITING]
@@ -330,7 +332,7 @@ def _take_back(standing: SessionControl, event: ActionEvent) -> None:
             ticket.state = ApprovalState.APPROVED.value
 
 
-def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> ControlEffects:
+def _approved(ticket: ApprovalTicket, who: SessionRef, policy: Policy, time_ms: int) -> ControlEffects:
     if not ticket.waiting or ticket.action == WHOLE_SESSION:  # for the next call, or for all calls of the session
         ticket.state = ApprovalState.APPROVED.value
         return _answer_all(ticket, who, policy, time_ms, Level.ALLOW)
@@ -342,14 +344,14 @@ def _approved(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int) -> 
     return ControlEffects(tuple(answers), followup="approval_approved")
 
 
-def _answer_all(ticket: Ticket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
+def _answer_all(ticket: ApprovalTicket, who: SessionRef, policy: Policy, time_ms: int, level: Level) -> ControlEffects:
     """Give every waiting call the same answer; if none waits, return an answer addressed to no call."""
     waiting, ticket.waiting = ticket.waiting or [Waiter(ticket.request_id, None)], []
     answers = [_answer(ticket, who, policy, time_ms=time_ms, to=waiter, level=level) for waiter in waiting]
     return ControlEffects(tuple(answers), followup=f"approval_{ticket.state}")
 
 
-def _with(decision: Decision, head: Ticket, ticket: Ticket) -> Decision:
+def _with(decision: Decision, head: ApprovalTicket, ticket: ApprovalTicket) -> Decision:
     approval = head.as_approval()
     if ticket is not head:
         approval = approval.model_copy(update={"behind": True})
@@ -357,7 +359,7 @@ def _with(decision: Decision, head: Ticket, ticket: Ticket) -> Decision:
 
 
 def _answer(
-    ticket: Ticket, who: SessionRef, policy: Policy, *, time_ms: int, to: Waiter, level: Level, once: str = ""
+    ticket: ApprovalTicket, who: SessionRef, policy: Policy, *, time_ms: int, to: Waiter, level: Level, once: str = ""
 ) -> Decision:
     state = ApprovalState(ticket.state)
     names = ", ".join(ticket.rejected_by if state is ApprovalState.REJECTED else ticket.approved_by)

@@ -15,7 +15,7 @@ from datetime import timedelta
 from typing import Final
 
 from haltline.interventions.levels.default_levels import ASKS_ONCE
-from haltline.interventions.state.approval_ticket import Ticket
+from haltline.interventions.state.approval_ticket import ApprovalTicket
 from haltline.interventions.state.records import about
 from haltline.interventions.state.session_control import DeclaredBatch, SessionControl, digest
 from haltline.schemas.control import Command
@@ -83,7 +83,7 @@ def rule_of(decision: Decision) -> str:
     return decision.detector if decision.detector in ASKS_ONCE else ""
 
 
-def approve(standing: SessionControl, ticket: Ticket, policy: Policy, time_ms: int) -> list[Ticket]:
+def approve(standing: SessionControl, ticket: ApprovalTicket, policy: Policy, time_ms: int) -> list[ApprovalTicket]:
     """Allow later findings of an approved request's rule. Returns the requests that are approved with it."""
     covers = policy.operated.approvals.covers
     if not ticket.rule or not covers:
@@ -108,7 +108,7 @@ def approve(standing: SessionControl, ticket: Ticket, policy: Policy, time_ms: i
     return list(covered.values())
 
 
-def reject(standing: SessionControl, ticket: Ticket) -> None:
+def reject(standing: SessionControl, ticket: ApprovalTicket) -> None:
     """Store who rejected the request of such a rule."""
     if ticket.rule:
         standing.rejected[ticket.rule] = ", ".join(ticket.rejected_by)

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from haltline.interventions.state.approval_ticket import Ticket
+from haltline.interventions.state.approval_ticket import ApprovalTicket
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import ApprovalRules
@@ -23,7 +23,7 @@ def answered_by(rules: ApprovalRules, priority: Severity) -> tuple[int, int]:
     return rules.critical_quorum, max(rules.critical_voters, rules.critical_quorum)
 
 
-def remember(standing: SessionControl, bound: str, ticket: Ticket) -> None:
+def remember(standing: SessionControl, bound: str, ticket: ApprovalTicket) -> None:
     """Store a request; beyond the maximum, drop the oldest without others behind it."""
     forget(standing, bound)
     standing.approvals[bound] = ticket
@@ -44,7 +44,7 @@ def forget(standing: SessionControl, bound: str) -> None:
             other.also.remove(bound)
 
 
-def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
+def line_up(standing: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
     """Return the open request of the ticket's cause, to queue it behind; the ticket itself if there is none."""
     head = next(
         (
@@ -62,14 +62,14 @@ def line_up(standing: SessionControl, ticket: Ticket) -> Ticket:
     return head
 
 
-def head_of(standing: SessionControl, ticket: Ticket) -> Ticket:
+def head_of(standing: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
     """Return the request that is reported: the ticket itself, or the one that it is behind."""
     if not ticket.behind:
         return ticket
     return next((t for t in standing.approvals.values() if t.request_id == ticket.behind), ticket)
 
 
-def gather(standing: SessionControl, head: Ticket) -> None:
+def gather(standing: SessionControl, head: ApprovalTicket) -> None:
     """Give the requests behind it the same state, and move their waiting calls to it: all are answered as one."""
     for bound in head.also:
         ticket = standing.approvals[bound]

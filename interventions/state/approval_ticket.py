@@ -22,7 +22,7 @@ class Waiter:
 
 
 @dataclass
-class Ticket:
+class ApprovalTicket:
     """A request to let one call with these parameters pass, once."""
 
     request_id: str

@@ -8,7 +8,7 @@ from hashlib import blake2b
 
 from msgspec import field
 
-from haltline.interventions.state.approval_ticket import Ticket
+from haltline.interventions.state.approval_ticket import ApprovalTicket
 from haltline.interventions.state.intervention_history import History
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.schemas.control import Batch
@@ -149,7 +149,7 @@ class SessionControl(Stored):
     `local` it decides by itself, and its answer, on another topic, can overtake the event."""
     history: History | None = None
     """The interventions so far, and whether they helped; None: there was none yet."""
-    approvals: dict[str, Ticket] = field(default_factory=dict)
+    approvals: dict[str, ApprovalTicket] = field(default_factory=dict)
     """By a call's canonical parameters: the request to let it pass; see `interventions.control.approvals`."""
     probation: Probation | None = None
     trips: int = 0

@@ -8,7 +8,7 @@ from pydantic import Field
 from haltline.interventions.acgp.scores import Intervention
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.findings import Severity
-from haltline.schemas.payloads import Ticket
+from haltline.schemas.payloads import ReviewTicket
 from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 
 __all__ = ["AcgpMessage", "Intervention", "render"]
@@ -33,7 +33,7 @@ class AcgpMessage(Record):
     tripwire: Name | None = None
     trust_debt: float | None = None
     standing: Name | None = None
-    review_ticket: Ticket | None = None
+    review_ticket: ReviewTicket | None = None
 
 
 _BY_LEVEL: Final[Mapping[Level, Intervention]] = {

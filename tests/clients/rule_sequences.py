@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.interventions.agent.rules.book import RuleBook, Ticket
+from haltline.interventions.agent.rules.book import RuleBook, RuleTicket
 from haltline.interventions.agent.rules.objection import Objection
 from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.transport.disk_spool import DiskSpool
@@ -61,7 +61,7 @@ def _said(objection: Objection | None) -> list[str] | None:
 def _steps(rng: random.Random, rules: dict[str, Any]) -> list[list[Any]]:
     book, now = RuleBook(ClientRules(**rules)), NOW_MS
     steps: list[list[Any]] = []
-    running: list[Ticket] = []
+    running: list[RuleTicket] = []
     while len(steps) < _STEPS:
         now += rng.choice((0, 400, 1_000, 3_000))
         action, args = rng.choice(_ACTIONS), rng.choice(_ARGUMENTS)

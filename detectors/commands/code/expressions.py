@@ -15,8 +15,8 @@ from haltline.detectors.commands.code.values import (
     MAX_TEXT_CHARS,
     MAX_TEXTS,
     NONE,
-    Call,
     CallSite,
+    CodeCall,
     Value,
     joined,
     joined_paths,
@@ -41,7 +41,7 @@ class Findings:
     """The calls found so far; files that the program renamed are reported under their original names."""
 
     def __init__(self, work: StepBudget) -> None:
-        self.calls: list[Call] = []
+        self.calls: list[CodeCall] = []
         self.renamed: dict[str, str] = {}
         self._work = work
 
@@ -51,7 +51,7 @@ class Findings:
             if len(self.calls) >= _MAX_CALLS or len(text) > MAX_TEXT_CHARS or not self._work.take(5):
                 self._work.cut = True
             else:
-                self.calls.append(Call(kind, name, self._origin(text) if kind in ("path", "tree") else text))
+                self.calls.append(CodeCall(kind, name, self._origin(text) if kind in ("path", "tree") else text))
 
     def _origin(self, path: str) -> str:
         self._work.take(len(self.renamed) // 4)
@@ -76,7 +76,7 @@ class Expressions(Structure, ABC):
         self.nested = 0
 
     @abstractmethod
-    def calls_of(self, text: str) -> list[Call]:
+    def calls_of(self, text: str) -> list[CodeCall]:
         """Return the calls of a program that this one executes."""
 
     @abstractmethod

@@ -19,7 +19,7 @@ from haltline.detectors.commands.code.targets import own_models
 from haltline.detectors.commands.code.tokens import Token, tokens
 from haltline.detectors.commands.code.values import (
     MAX_TEXT_CHARS,
-    Call,
+    CodeCall,
     Value,
 )
 from haltline.detectors.commands.effects import methods
@@ -38,7 +38,7 @@ _PERL_OPENS = re.compile(
 _OF_DATABASES = ("sql", "thing", "act:")
 
 
-def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Call]:
+def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[CodeCall]:
     """Return the relevant calls of a program, in order. Never raises."""
     work = work or StepBudget()
     program = meanings.Program(own_models(text), methods.reaches_out(text))
@@ -52,12 +52,12 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cal
     return found
 
 
-def _opened_by_perl(text: str) -> Iterator[Call]:
+def _opened_by_perl(text: str) -> Iterator[CodeCall]:
     """Yield the files that Perl opens for writing and never writes to."""
     for opened in _PERL_OPENS.finditer(text):
         handle = opened["handle"]
         if re.search(rf"(?:print|printf|say|syswrite)\b[\s({{]*\$?{handle}\b|\${handle}->", text) is None:
-            yield Call("path", OPENED, (opened["path"] or opened["glued"]).strip())
+            yield CodeCall("path", OPENED, (opened["path"] or opened["glued"]).strip())
 
 
 class _Reader(Expressions):
@@ -118,7 +118,7 @@ class _Reader(Expressions):
             value = Value(value.texts, "opened")
         self.names[name] = value
 
-    def calls_of(self, text: str) -> list[Call]:
+    def calls_of(self, text: str) -> list[CodeCall]:
         return calls(text, self.depth + 1, self.work) if self.depth < _MAX_CODE_DEPTH else []
 
     def emptied(self) -> None:

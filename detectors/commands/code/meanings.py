@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from haltline.detectors.commands.code import known_calls
 from haltline.detectors.commands.code.targets import named_by
-from haltline.detectors.commands.code.values import MAX_TEXTS, NONE, Call, CallSite, Value
+from haltline.detectors.commands.code.values import MAX_TEXTS, NONE, CallSite, CodeCall, Value
 from haltline.detectors.commands.effects import methods, requests
 from haltline.detectors.commands.model import OPENED, listed
 from haltline.schemas.tool_names import destroying_verb
@@ -52,7 +52,7 @@ class Program:
     """The values of its variables, and what its imported names stand for."""
 
 
-def meaning(call: CallSite, program: Program) -> list[Call]:
+def meaning(call: CallSite, program: Program) -> list[CodeCall]:
     """Return what a call does; empty if it does nothing relevant.
 
     The kind `code` is a program that is executed, the kind `renamed` the new and old path of a file.
@@ -82,14 +82,14 @@ def passed_on(call: CallSite) -> CallSite | None:
     return None
 
 
-def _each(kind: str, name: str, texts: Iterable[str]) -> list[Call]:
-    return [Call(kind, name, text) for text in tuple(texts)[:MAX_TEXTS]]
+def _each(kind: str, name: str, texts: Iterable[str]) -> list[CodeCall]:
+    return [CodeCall(kind, name, text) for text in tuple(texts)[:MAX_TEXTS]]
 
 
 # Files, and what is executed
 
 
-def _removes(call: CallSite, _: Program) -> list[Call] | None:
+def _removes(call: CallSite, _: Program) -> list[CodeCall] | None:
     if not known_calls.is_removal(call.ref):
         return None
     kind = "path" if call.ref in known_calls.PATHS and "recursive" not in call.keywords else "tree"
@@ -97,7 +97,7 @@ def _removes(call: CallSite, _: Program) -> list[Call] | None:
     return _each(kind, call.ref, first.texts or (f"${first.ref}" if first.ref else "$unknown",))
 
 
-def _runs(call: CallSite, _: Program) -> list[Call] | None:
+def _runs(call: CallSite, _: Program) -> list[CodeCall] | None:
     by_code = call.ref in known_calls.CODES
     if not (by_code or known_calls.is_shell(call.ref)):
         return None
@@ -118,10 +118,10 @@ def _runs(call: CallSite, _: Program) -> list[Call] | None:
         texts = (shlex.join(words[1:] if words[1:2] == words[:1] else words),)
     found = _each("code", call.ref, texts) if by_code else []
     found += _each("shell", call.ref, texts)
-    return found if texts or not by_code else [*found, Call("opaque", call.ref, "")]
+    return found if texts or not by_code else [*found, CodeCall("opaque", call.ref, "")]
 
 
-def _unlinks(call: CallSite, _: Program) -> list[Call] | None:
+def _unlinks(call: CallSite, _: Program) -> list[CodeCall] | None:
     if call.ref in ("Bun.file.delete", "Bun.file.unlink"):
         return _each("path", call.ref, call.base)
     if call.last == "delete":
@@ -135,12 +135,12 @@ def _unlinks(call: CallSite, _: Program) -> list[Call] | None:
     return None
 
 
-def _renames(call: CallSite, _: Program) -> list[Call] | None:
+def _renames(call: CallSite, _: Program) -> list[CodeCall] | None:
     if call.ref in _RENAMES and call.first.texts and call.second.texts:
         old, new = call.first.texts[0], call.second.texts[0]
-        found = [Call("renamed", new, old)]
+        found = [CodeCall("renamed", new, old)]
         if _LOST_THERE.match(new) and old.startswith(("/", "~")):
-            found.append(Call("away", "move_to_temporary", old))
+            found.append(CodeCall("away", "move_to_temporary", old))
         return found
     if (
         call.last in ("rename", "replace")
@@ -148,17 +148,17 @@ def _renames(call: CallSite, _: Program) -> list[Call] | None:
         and call.target.texts
         and call.ref.startswith(("Path", "pathlib"))
     ):
-        return [Call("renamed", call.target.texts[0], call.base[0])]
+        return [CodeCall("renamed", call.target.texts[0], call.base[0])]
     return None
 
 
-def _truncates(call: CallSite, _: Program) -> list[Call] | None:
+def _truncates(call: CallSite, _: Program) -> list[CodeCall] | None:
     if call.ref == "truncate" and call.target.texts and len(call.items) > 1:
         return _each("path", call.ref, call.target.texts)
     return _each("path", "truncate", call.base) if call.ref.startswith("open") else None
 
 
-def _writes_nothing(call: CallSite, _: Program) -> list[Call] | None:
+def _writes_nothing(call: CallSite, _: Program) -> list[CodeCall] | None:
     """`path.write_text("")`, `fs.writeFileSync(path, "")`."""
     first, second = call.target, call.second
     if first.texts == ("",) and (call.ref == "open_w.write" or (call.base and call.last in _WRITING_METHODS)):
@@ -168,14 +168,14 @@ def _writes_nothing(call: CallSite, _: Program) -> list[Call] | None:
     return _each("path", "truncate", first.texts) if blank and is_function and first.texts else None
 
 
-def _closes(call: CallSite, _: Program) -> list[Call] | None:
+def _closes(call: CallSite, _: Program) -> list[CodeCall] | None:
     if call.last in CLOSES and call.target.ref == "open_w":
         return _each("path", OPENED, call.target.texts)
     closes_own = call.ref == "open_w.close" or (call.ref == "open_w.end" and not call.items)
     return _each("path", OPENED, call.base) if closes_own else None
 
 
-def _saves(call: CallSite, _: Program) -> list[Call]:
+def _saves(call: CallSite, _: Program) -> list[CodeCall]:
     """Data frames written over a table or a folder, if an argument requests replacement."""
     requested = (call.keywords.get(name, NONE).texts for name in ("if_exists", "mode", "overwrite"))
     how = {text for texts in (call.base, *requested) for text in texts}
@@ -183,18 +183,18 @@ def _saves(call: CallSite, _: Program) -> list[Call]:
     if not name or how.isdisjoint(("replace", "overwrite")):
         return []
     if "/" in name[0]:
-        return [Call("tree", "overwrite", name[0])]
-    return [Call("thing", "replace_table", f"table={name[0]}")]
+        return [CodeCall("tree", "overwrite", name[0])]
+    return [CodeCall("thing", "replace_table", f"table={name[0]}")]
 
 
-def _by_module_sh(call: CallSite, program: Program) -> list[Call] | None:
+def _by_module_sh(call: CallSite, program: Program) -> list[CodeCall] | None:
     """`sh.rm("-rf", path)`: the functions of Python's module `sh` are programs."""
     if not call.ref.startswith("sh.") or program.names.get("sh", NONE).ref != "sh":
         return None
-    return [Call("shell", call.ref, shlex.join([call.last, *(text for item in call.items for text in item.texts)]))]
+    return [CodeCall("shell", call.ref, shlex.join([call.last, *(text for item in call.items for text in item.texts)]))]
 
 
-def _removes_path(call: CallSite, _: Program) -> list[Call] | None:
+def _removes_path(call: CallSite, _: Program) -> list[CodeCall] | None:
     texts = call.target.texts
     return _each("tree", call.ref, texts) if call.ref in ("remove", "rm") and texts and "/" in texts[0] else None
 
@@ -202,7 +202,7 @@ def _removes_path(call: CallSite, _: Program) -> list[Call] | None:
 # Requests, tools, statements and other things
 
 
-def _requests(call: CallSite, _: Program) -> list[Call] | None:
+def _requests(call: CallSite, _: Program) -> list[CodeCall] | None:
     texts = call.texts
     places = [text for text in texts if text.startswith(("http://", "https://", "/", "$"))]
     places += [text.rpartition("\0")[2] for text in texts if text.startswith(("\0url\0", "\0path\0"))]
@@ -212,70 +212,70 @@ def _requests(call: CallSite, _: Program) -> list[Call] | None:
     how = {text.upper() for value in named for text in value.texts if len(text) < 8}
     how |= {text.rpartition("\0")[2].upper() for text in texts if text.startswith("\0method\0")}
     if "DELETE" in how:
-        return [Call("url", "http_delete", places[0])]
+        return [CodeCall("url", "http_delete", places[0])]
     method = call.last.upper() if call.last.upper() in _HTTP else next(iter(how & _HTTP), "")
     if "://" not in places[0] or not method:
         return None
     body = " ".join(
         '"{}": "{}"'.format(*text.split("\0")[-2:]) if "\0" in text else text for text in texts if text != places[0]
     )
-    return [Call("request", method, places[0])] if requests.act(method, places[0], body) is not None else None
+    return [CodeCall("request", method, places[0])] if requests.act(method, places[0], body) is not None else None
 
 
-def _deletes_url(call: CallSite, _: Program) -> list[Call] | None:
+def _deletes_url(call: CallSite, _: Program) -> list[CodeCall] | None:
     starts = ("http://", "https://", "/" if _REQUESTS.search(call.ref) else "/api")
     texts = call.first.texts
     return _each("url", "http_delete", texts) if texts and texts[0].startswith(starts) else None
 
 
-def _calls_tool(call: CallSite, _: Program) -> list[Call] | None:
+def _calls_tool(call: CallSite, _: Program) -> list[CodeCall] | None:
     name = call.first.texts[0] if call.first.texts else ""
     if not _TOOL.fullmatch(name) or not destroying_verb(name) or not (len(call.items) > 1 or call.keywords):
         return None
     return _each("thing", name, named_by(name, (), call.items[1:], call.keywords))
 
 
-def _runs_elsewhere(call: CallSite, _: Program) -> list[Call] | None:
+def _runs_elsewhere(call: CallSite, _: Program) -> list[CodeCall] | None:
     texts = call.first.texts
     if not any(map(_COMMAND.match, texts)):
         return None
     return [*_each("shell", call.ref, texts), *_each("sql", call.ref, texts)]
 
 
-def _git(call: CallSite, _: Program) -> list[Call] | None:
+def _git(call: CallSite, _: Program) -> list[CodeCall] | None:
     if ".git." not in f".{call.ref}" or not call.first.texts:
         return None
     words = ["git", call.last, *(text for item in call.items for text in item.texts)]
-    return [Call("shell", call.ref, shlex.join(words))]
+    return [CodeCall("shell", call.ref, shlex.join(words))]
 
 
-def _destroys_each(call: CallSite, _: Program) -> list[Call] | None:
+def _destroys_each(call: CallSite, _: Program) -> list[CodeCall] | None:
     """`records.each(&:destroy)`."""
     if not any(item.ref in ("destroy", "delete") for item in call.items):
         return None
-    return [Call("thing", "destroy_each", f"model={call.ref.partition('.')[0]}")]
+    return [CodeCall("thing", "destroy_each", f"model={call.ref.partition('.')[0]}")]
 
 
-def _runs_cell(call: CallSite, _: Program) -> list[Call] | None:
+def _runs_cell(call: CallSite, _: Program) -> list[CodeCall] | None:
     is_shell = len(call.items) > 2 and call.first.texts[:1] in (("bash",), ("sh",), ("script",))
     return _each("shell", call.ref, call.items[2].texts) if is_shell else None
 
 
-def _states(call: CallSite, _: Program) -> list[Call] | None:
+def _states(call: CallSite, _: Program) -> list[CodeCall] | None:
     """A call that executes a statement, or the object that stands for one."""
     if not known_calls.runs_sql(call.ref):
         return None
     first, second = call.first, call.second
     if first.ref and not first.texts and _DELETES.search(first.ref) is not None:
         table = first.ref.removeprefix("sqlalchemy.").removeprefix("delete.").removesuffix(".delete")
-        return [Call("thing", "delete_rows", f"table={table}")]
+        return [CodeCall("thing", "delete_rows", f"table={table}")]
     if not (first.texts or call.keywords or second.texts):
         return None
     found = _each("sql", call.ref, (text.rpartition("\0")[2] for text in first.texts or call.texts))
     return found + _each("sql", call.ref, second.texts[:1])  # in R, the connection comes first
 
 
-def _takes_away(call: CallSite, program: Program) -> list[Call] | None:
+def _takes_away(call: CallSite, program: Program) -> list[CodeCall] | None:
     if call.ref.partition(".")[0] in program.own or not _DONE_WITH.isdisjoint(call.keywords):
         return []
     verb = known_calls.takes_away(call.ref, named=bool(call.keywords))
@@ -287,7 +287,7 @@ def _takes_away(call: CallSite, program: Program) -> list[Call] | None:
     return _each("thing", verb, named_by(call.ref, call.base, [] if drops else call.items, call.keywords))
 
 
-def _sets(call: CallSite, program: Program) -> list[Call]:
+def _sets(call: CallSite, program: Program) -> list[CodeCall]:
     """A client method that spends, sends, exposes, or sets a destructive option, by the tables of tools."""
     if not call.owner and not call.keywords and call.last != "mail" and not call.last.endswith("Command"):
         return []
@@ -320,7 +320,7 @@ def _sets(call: CallSite, program: Program) -> list[Call]:
     return _each(f"act:{effect}", verb, about[:1])
 
 
-_Rule = Callable[[CallSite, Program], list[Call] | None]
+_Rule = Callable[[CallSite, Program], list[CodeCall] | None]
 
 
 def _by_method(*rules: tuple[_Rule, Iterable[str]]) -> dict[str, tuple[_Rule, ...]]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from haltline.detectors.commands.code import interpreter
-from haltline.detectors.commands.code.values import Call
+from haltline.detectors.commands.code.values import CodeCall
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
@@ -58,7 +58,7 @@ _SQL_LINE = re.compile(r"^[ \t]*(?:\w+\s*=\s*)?%sql\s+(?P<statement>[^\n]+)$", r
 _SHELL_MAGICS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system", "sx"))
 
 
-def calls(invocation: Invocation, work: StepBudget | None = None) -> list[Call]:
+def calls(invocation: Invocation, work: StepBudget | None = None) -> list[CodeCall]:
     """Return the relevant calls of an interpreter's program text; empty for other programs."""
     name = _SAME_LANGUAGE.get(invocation.name, invocation.name)
     options = _SCRIPT_OPTIONS.get(name, _CONSOLES.get(name))

@@ -16,7 +16,7 @@ _HOLE = re.compile(r"\{(\w*)\}")
 _UNKNOWN = ("$",)
 
 
-class Call(NamedTuple):
+class CodeCall(NamedTuple):
     """One relevant call of a program."""
 
     kind: str

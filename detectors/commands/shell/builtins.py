@@ -17,7 +17,7 @@ _MAX_EXPORTED = 32
 
 
 @dataclass(slots=True)
-class State:
+class ShellState:
     """The working directory, the variables and the aliases of a shell."""
 
     start: str | None
@@ -28,14 +28,14 @@ class State:
     exported: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
 
-    def child(self, *, remote: bool = False) -> "State":
+    def child(self, *, remote: bool = False) -> "ShellState":
         """Return the state of a child process; a remote one has another file system and no variables."""
         if remote:
-            return State(None, None, {}, self.exported, self.aliases)
+            return ShellState(None, None, {}, self.exported, self.aliases)
         return replace(self, environment=dict(self.environment))
 
 
-def _cd(state: State, invocation: Invocation) -> None:
+def _cd(state: ShellState, invocation: Invocation) -> None:
     operands = [argument for argument in invocation.argv[1:] if not argument.startswith("-")]
     if not operands:
         state.cwd = state.start if invocation.argv[1:] == ("-",) else "~"
@@ -44,7 +44,7 @@ def _cd(state: State, invocation: Invocation) -> None:
         state.cwd = None if moved == "." or len(moved) > _MAX_PATH_CHARS else moved
 
 
-def _read(state: State, invocation: Invocation) -> None:
+def _read(state: ShellState, invocation: Invocation) -> None:
     each = pipes.items(invocation.upstream, invocation.stdin)
     for name in invocation.options("-d -p -t -u -n -N -a").operands:
         state.environment[name] = each
@@ -52,32 +52,32 @@ def _read(state: State, invocation: Invocation) -> None:
             del state.environment[name]
 
 
-def _mapfile(state: State, invocation: Invocation) -> None:
+def _mapfile(state: ShellState, invocation: Invocation) -> None:
     each = pipes.items(invocation.upstream, invocation.stdin, by_line=True)
     for name in invocation.options("-d -n -O -s -u -C -c").operands[:1]:
         state.environment[name] = each
 
 
-def _set(state: State, invocation: Invocation) -> None:
+def _set(state: ShellState, invocation: Invocation) -> None:
     if "--" in invocation.argv:
         given = invocation.argv[invocation.argv.index("--") + 1 :]
         state.environment |= {str(at): (value,) for at, value in enumerate(given[:9], 1)}
         state.environment |= {"@": given, "*": given}
 
 
-def _alias(state: State, invocation: Invocation) -> None:
+def _alias(state: ShellState, invocation: Invocation) -> None:
     for argument in invocation.argv[1:]:
         name, equals, text = argument.partition("=")
         if equals and len(state.aliases) < _MAX_ALIASES:
             state.aliases[name] = text[:MAX_VALUE_CHARS]
 
 
-def _unset(state: State, invocation: Invocation) -> None:
+def _unset(state: ShellState, invocation: Invocation) -> None:
     for name in invocation.argv[1:]:
         state.environment.pop(name, None)
 
 
-def _declare(state: State, invocation: Invocation) -> None:
+def _declare(state: ShellState, invocation: Invocation) -> None:
     for argument in invocation.argv[1:]:
         name, equals, value = argument.partition("=")
         if equals:
@@ -85,7 +85,7 @@ def _declare(state: State, invocation: Invocation) -> None:
             state.exported = (*state.exported[-_MAX_EXPORTED:], f"{name}={value}")
 
 
-BUILTINS: Mapping[str, Callable[[State, Invocation], None]] = {
+BUILTINS: Mapping[str, Callable[[ShellState, Invocation], None]] = {
     **dict.fromkeys(("cd", "pushd"), _cd),
     "read": _read,
     **dict.fromkeys(("mapfile", "readarray"), _mapfile),

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell import pipes, wrappers
-from haltline.detectors.commands.shell.builtins import BUILTINS, State
+from haltline.detectors.commands.shell.builtins import BUILTINS, ShellState
 from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS, Expander
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.lexer import MAX_NESTING, lex
@@ -66,7 +66,7 @@ class _Shell:
     def __init__(self, start: str | None, work: StepBudget) -> None:
         self.work = work
         self.found: list[Invocation] = []
-        self.state = State(start, start)
+        self.state = ShellState(start, start)
         self.depth = 0
         self.rounds_left = _MAX_ROUNDS
         self.chars_left = _MAX_CHARS_IN_ALL
@@ -88,7 +88,7 @@ class _Shell:
         self.depth -= 1
 
     def _items(self, items: tuple[Item, ...]) -> None:
-        saved: list[State] = []
+        saved: list[ShellState] = []
         loops = for_loops(items)
         done = -1
         for at, item in enumerate(items):

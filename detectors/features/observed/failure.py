@@ -21,7 +21,7 @@ _SHORT_NAME = 3
 """Names of tools up to this length may also be ordinary words in a message."""
 
 
-class Failure(Given):
+class FailedCall(Given):
     """The failure of an observation's call; its features are computed on first access."""
 
     @lazy

@@ -1,6 +1,6 @@
 """What is given with an event, or computed for every event."""
 
-from haltline.detectors.features.call import Call, Phase
+from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import Classifier
@@ -29,7 +29,7 @@ class Given:
     usage: Usage | None
     hint: Effect | None
     """The producer's own statement of the action's effect."""
-    call: Call | None
+    call: OpenCall | None
     """The attempt that this is the result of."""
     calls: CallTracker
     """The session's calls, as they were before this event."""

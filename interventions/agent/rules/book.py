@@ -38,7 +38,7 @@ class _Applying:
 
 
 @dataclass(slots=True)
-class Ticket:
+class RuleTicket:
     """A call known to the rules; to be passed to `end` or `release`."""
 
     action: str
@@ -88,13 +88,13 @@ class RuleBook:
         *,
         cost_usd: float | None = None,
         key: str | None = None,
-    ) -> Ticket | None:
+    ) -> RuleTicket | None:
         """Apply the rules to a call; None: no rule applies to it."""
         if self.empty and key is None:
             return None
         with self._lock:
             applying = self._of(action)
-            ticket = Ticket(action, applying.price_usd if cost_usd is None else cost_usd, key)
+            ticket = RuleTicket(action, applying.price_usd if cost_usd is None else cost_usd, key)
             if key is not None:
                 earlier = self._replays.begin(action, key, now_ms)
                 if isinstance(earlier, Kept):
@@ -119,7 +119,7 @@ class RuleBook:
 
     def end(
         self,
-        ticket: Ticket,
+        ticket: RuleTicket,
         now_ms: int,
         *,
         ok: bool,
@@ -140,7 +140,7 @@ class RuleBook:
                 self._close(ticket, kept)
             return cost
 
-    def release(self, ticket: Ticket | None) -> None:
+    def release(self, ticket: RuleTicket | None) -> None:
         """Revert the counts of a call that was refused elsewhere."""
         with self._lock:
             if ticket is not None and ticket.open:
@@ -182,7 +182,7 @@ class RuleBook:
 
     # With the lock held.
 
-    def _check(self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int) -> None:
+    def _check(self, applying: _Applying, ticket: RuleTicket, args: Mapping[str, Any], now_ms: int) -> None:
         """Collect refusals and hints for the call."""
         try:
             for objection in self._against(applying, ticket, args, now_ms):
@@ -196,7 +196,7 @@ class RuleBook:
                 raise
 
     def _against(
-        self, applying: _Applying, ticket: Ticket, args: Mapping[str, Any], now_ms: int
+        self, applying: _Applying, ticket: RuleTicket, args: Mapping[str, Any], now_ms: int
     ) -> Iterator[Objection]:
         action = ticket.action
         if applying.listed is not None:
@@ -216,7 +216,7 @@ class RuleBook:
             if (over := budget.against(ticket.cost_usd)) is not None:
                 yield over
 
-    def _close(self, ticket: Ticket, kept: Kept | None) -> None:
+    def _close(self, ticket: RuleTicket, kept: Kept | None) -> None:
         ticket.open = False
         for budget in ticket.held:
             budget.release(ticket.cost_usd)

@@ -26,7 +26,7 @@ from haltline.interventions.agent.transport.kafka_clients import (
     partitions_of,
 )
 from haltline.interventions.agent.transport.kafka_records import control_record
-from haltline.interventions.agent.transport.outbox import Outbox
+from haltline.interventions.agent.transport.outbox import EventOutbox
 from haltline.interventions.agent.transport.signature_check import sealed_of
 from haltline.interventions.agent.transport.transport import Receiver
 from haltline.interventions.agent.transport.worker_presence import WorkerPresence
@@ -70,7 +70,7 @@ class KafkaConnection:
         """The topics that the entry in `control` names."""
         self._fetch_wait_ms = settings.fetch_wait_ms
         self._common = common_of(settings)
-        self.outbox = Outbox(settings, self._common, self._on_error)
+        self.outbox = EventOutbox(settings, self._common, self._on_error)
         self._producer = self.outbox.producer
         self._sealed = sealed_of(settings)
         self._lock = threading.RLock()

@@ -25,7 +25,7 @@ Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
 _Held: TypeAlias = tuple[str, bytes, bytes, Report]
 
 
-class Outbox:
+class EventOutbox:
     """The outgoing records. Thread safe. Raises ValueError if librdkafka rejects the settings, or the disk fails."""
 
     def __init__(self, settings: GuardSettings, common: dict[str, Any], on_error: Callable[[KafkaError], None]) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import import_module
 
-from haltline.streams.notify.channels.base import Secrets, Sender
+from haltline.streams.notify.channels.base import ChannelSender, Secrets
 from haltline.streams.notify.config import AnyChannel, Config
 
 
@@ -13,7 +13,7 @@ class Receiver:
     """One receiver of messages: it has a queue of its own."""
 
     channel: AnyChannel
-    sender: Sender
+    sender: ChannelSender
 
 
 def receivers_of(config: Config) -> Mapping[str, Receiver]:

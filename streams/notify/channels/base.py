@@ -17,7 +17,7 @@ class Failed(Exception):
         """The seconds for which the receiver wants no retry."""
 
 
-class Sender(Protocol):
+class ChannelSender(Protocol):
     """Sends messages to one receiver."""
 
     def send(self, message: Message) -> None:
@@ -27,7 +27,7 @@ class Sender(Protocol):
         """Close the connections."""
 
 
-class Repeating(Sender, Protocol):
+class Repeating(ChannelSender, Protocol):
     """A Sender to a receiver that drops what is not repeated."""
 
     repeat_s: float

@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from haltline.detectors.combining.agreement import PARTS, Agreement, State
+from haltline.detectors.combining.agreement import PARTS, Agreement, AgreementState
 from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
@@ -27,7 +27,7 @@ def steps(actions: Steps, detector: Agreement = DETECTOR, *, restart: bool = Fal
     for number, findings in enumerate(actions):
         actual += "." if watched(event(number), findings) is None else "c"
         if restart and watched.state is not None:
-            watched.state = msgspec.json.decode(msgspec.json.encode(watched.state), type=State)
+            watched.state = msgspec.json.decode(msgspec.json.encode(watched.state), type=AgreementState)
     return actual
 
 

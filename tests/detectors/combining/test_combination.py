@@ -3,7 +3,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from haltline.detectors.combining.agreement import State
+from haltline.detectors.combining.agreement import AgreementState
 from haltline.detectors.combining.combination import COMBINATIONS, Combination
 from haltline.interventions.levels.default_levels import default_mode
 from haltline.schemas.decisions import Mode
@@ -29,7 +29,7 @@ def run(steps: list[tuple[float, list[Finding]]], *, restart: bool = False) -> l
         if finding is not None:
             actual.append(finding)
         if restart:
-            watched.state = msgspec.json.decode(msgspec.json.encode(watched.state), type=State)
+            watched.state = msgspec.json.decode(msgspec.json.encode(watched.state), type=AgreementState)
     return actual
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.session.spend_velocity import SpendVelocity, State
+from haltline.detectors.session.spend_velocity import SpendVelocity, SpendVelocityState
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
 from tests.builders import Watched, cases, each, event, findings, nearness, when
@@ -66,7 +66,7 @@ def test_only_so_many_sources_are_remembered() -> None:
 class _AddsUpAlways(SpendVelocity):
     """As in a state of the version before, which does not say what the window holds at most."""
 
-    def observe(self, state: State, act: Observation) -> Finding | None:
+    def observe(self, state: SpendVelocityState, act: Observation) -> Finding | None:
         state.most = None
         return super().observe(state, act)
 

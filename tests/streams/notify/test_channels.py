@@ -18,7 +18,7 @@ from cloudevents.core.formats.json import JSONFormat
 from haltline.schemas.incidents import IncidentRecord
 from haltline.streams.local.kafka import free_port
 from haltline.streams.notify.channels import receivers_of
-from haltline.streams.notify.channels.base import Failed, Sender
+from haltline.streams.notify.channels.base import ChannelSender, Failed
 from haltline.streams.notify.config import Config
 from haltline.streams.notify.kinds import Kind, kind_of
 from haltline.streams.notify.links import LinkKey, Links
@@ -41,7 +41,7 @@ def message(one: IncidentRecord) -> Message:
     return Message(message_id=number, kind=kind, record=one, at_ms=one.changed_at, **links)
 
 
-def sender(folder: Path, kind: str, url: str, **fields: Any) -> Sender:
+def sender(folder: Path, kind: str, url: str, **fields: Any) -> ChannelSender:
     (folder / "url").write_text(f"{url}\n")
     (folder / "secret").write_text(f"{SECRET}\n")
     result: dict[str, dict[str, Any]] = {
@@ -62,7 +62,7 @@ def send(folder: Path, kind: str, url: str, record: IncidentRecord, **fields: An
 HTTP = ("webhook", "alertmanager")
 
 
-Channel = tuple[str, Receiver, Sender]
+Channel = tuple[str, Receiver, ChannelSender]
 
 
 @pytest.fixture(params=HTTP)
