@@ -48,6 +48,14 @@ run = partial(said, "learn")
 LEARNED = SHIPPED.version + 1
 
 
+@pytest.fixture(scope="module")
+def first(table: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """A candidate, its report and plot beside it; and what is said of it."""
+    out = tmp_path_factory.mktemp("first") / "candidate.yaml"
+    report, plot = out.with_name("report.md"), out.with_name("calibration.svg")
+    return out, learned(table, out, "--report", report, "--plot", plot)
+
+
 def learned(table: Path, out: Path, *arguments: object) -> Any:
     code, output = run("--table", table, "--out", out, "--json", *arguments)
     assert code == Exit.OK, output
@@ -58,9 +66,8 @@ def level(policy: Policy, events: Sequence[ActionEvent]) -> Level:
     return Level(backtest(Core(policy), recorded(events[0].session_id, events)).level)
 
 
-def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path: Path) -> None:
-    out, report, plot = tmp_path / "candidate.yaml", tmp_path / "report.md", tmp_path / "calibration.svg"
-    result = learned(table, out, "--report", report, "--plot", plot)
+def test_a_candidate_is_learned_from_labels_with_a_report(first: tuple[Path, Any]) -> None:
+    out, result = first
     assert (result["prior"], result["model"]) == (f"shipped {SHIPPED.version}", f"learned {LEARNED}")
     assert result["sessions"] == {"confirmed": 8, "missed": 2, "false_alarm": 8, "solved": 0, "quiet": 6}
     before, after = result["quality"]["prior"], result["quality"]["learned"]
@@ -77,8 +84,8 @@ def test_a_candidate_is_learned_from_labels_with_a_report(table: Path, tmp_path:
     assert (model["name"], model["version"]) == ("learned", LEARNED)
     assert (model["trained"]["confirmed"], model["trained"]["seed"]) == (8, 1)
     assert model["quality"]["learned: sound sessions stopped"] == "0 of 8"
-    assert ET.parse(plot).getroot().findall("{http://www.w3.org/2000/svg}polyline")
-    text = report.read_text(encoding="utf-8")
+    assert ET.parse(out.with_name("calibration.svg")).getroot().findall("{http://www.w3.org/2000/svg}polyline")
+    text = out.with_name("report.md").read_text(encoding="utf-8")
     for part in (
         f"# Model learned {LEARNED}", "| precision of stops | 56% | 100% |", "| check-3 | false_alarm | BLOCK at",
         "Brier score", "| unused_20 | up to", f"haltline learn --promote {out}",
@@ -100,10 +107,9 @@ def test_the_policy_is_kept_and_nothing_is_applied(table: Path, tmp_path: Path) 
     assert level(candidate, checks("new", 9)) == level(load_policy(policy), checks("new", 9)) == Level.BLOCK
 
 
-def test_promoted_it_decides_and_is_the_prior_of_the_next(table: Path, tmp_path: Path) -> None:
-    candidate, promoted, second = (tmp_path / f"{name}.yaml" for name in ("candidate", "promoted", "second"))
-    learned(table, candidate)
-    code, output = run("--promote", candidate, "--out", promoted)
+def test_promoted_it_decides_and_is_the_prior_of_the_next(table: Path, tmp_path: Path, first: tuple[Path, Any]) -> None:
+    promoted, second = (tmp_path / f"{name}.yaml" for name in ("promoted", "second"))
+    code, output = run("--promote", first[0], "--out", promoted)
     assert (code, "Nothing is applied" in output) == (Exit.OK, True)
     policy = load_policy(promoted)
     assert prior_of(policy) != SHIPPED

@@ -5,7 +5,9 @@ import pytest
 
 from haltline.cli.app import COMMANDS
 from haltline.cli.base_commands import PROCESSOR
+from haltline.cli.common import Exit
 from tests.programs import ended
+from tests.streams.commands import haltline
 
 SAMPLE = Path(__file__).resolve().parents[3] / "streams/importing/samples/atif.json"
 
@@ -47,8 +49,8 @@ def test_a_command_of_an_extra_names_it_and_begins_nothing(
 
 
 def test_a_guard_without_a_broker_names_the_variables_in_one_line() -> None:
-    done = ended(sys.executable, "-m", "haltline.cli", "watch", "--", "true")
-    assert done.returncode == 2
+    done = haltline("watch", "--", "true")
+    assert done.exit_code == Exit.USAGE
     assert done.stderr.startswith("haltline: watch: bootstrap: expected Kafka's address (host:port) for mode 'async'")
     assert done.stderr.endswith("read HALTLINE_BOOTSTRAP and HALTLINE_MODE\n")
 
@@ -75,5 +77,6 @@ def test_the_commands_run_and_a_recording_is_imported_without_the_processor() ->
 
 
 def test_a_folder_without_recordings_is_reported(tmp_path: Path) -> None:
-    done = ended(sys.executable, "-m", "haltline.cli", "import", tmp_path)
-    assert (done.returncode, done.stderr) == (1, f"haltline: import: expected recordings in {tmp_path}, got none\n")
+    done = haltline("import", tmp_path)
+    expected = f"haltline: import: expected recordings in {tmp_path}, got none\n"
+    assert (done.exit_code, done.stderr) == (Exit.NO, expected)
