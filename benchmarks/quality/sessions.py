@@ -18,7 +18,7 @@ from haltline.streams.importing import claude_code
 from haltline.streams.importing.reading import Source, content_of
 from haltline.streams.importing.steps import Recording, Step
 from haltline.streams.replay.backtest import Recorded
-from haltline.streams.replay.traces import UnreadableTrace, read_traces
+from haltline.streams.replay.traces import START_MS, UnreadableTrace, read_traces
 
 _Of = TypeVar("_Of", Step, ActionEvent)
 
@@ -218,7 +218,7 @@ def _native(file: Path) -> Known:
     [part] = claude_code.parts(Source(file, content_of(file, skipped), skipped))
     steps, name = list(part.steps), file.name.removesuffix(".jsonl")
     sessions: dict[str, list[tuple[int, ActionEvent]]] = {name: []}
-    events = list(Recording(name, "claude-code", steps).events(0))
+    events = list(Recording(name, "claude-code", steps).events(START_MS))
     for number, event in _numbered(events):
         sessions.setdefault(event.session_id, []).append((number, event))
     recorded = tuple(Recorded(session_id, tuple(events)) for session_id, events in sessions.items())

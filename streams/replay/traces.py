@@ -33,7 +33,8 @@ STEP_MS = 5_000
 WHOLE_CHARS = 1_000
 """The characters of a result from which it counts as complete."""
 
-_START_MS = 1_735_689_600_000  # 2025-01-01: arbitrary, if the source has no times
+START_MS = 1_735_689_600_000
+"""2025-01-01: the arbitrary beginning of a session whose source has no times."""
 _OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
 _MAX_GOAL_CHARS = 16_384
 _CUT = re.compile(r"…\[\+\d+\]$")
@@ -72,6 +73,11 @@ def read_traces(path: Path) -> Iterator[Recorded]:
         session_id = row.get("session_id")
         if not isinstance(session_id, str) or not session_id:
             raise UnreadableTrace(f"{path}:{number}: session_id: expected a text, got {session_id!r:.80}")
+        if "kind" not in row and "action" not in row:
+            raise UnreadableTrace(
+                f"{path}:{number}: expected `kind` (an ActionEvent) or `action` (a recorded trace), got"
+                f" {', '.join(row):.80}; `haltline import` reads the recordings of agents"
+            )
         sessions.setdefault(session_id, []).append((number, row))
     known = _known(path)
     for session_id, rows in sessions.items():
@@ -102,7 +108,7 @@ def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: 
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
         if time is None:  # the next action is decided only after the previous result is known
-            clock, time = "steps", events[-1][1].time + STEP_MS if events else _START_MS
+            clock, time = "steps", events[-1][1].time + STEP_MS if events else START_MS
         seq = row.get("seq")
         seq = seq if isinstance(seq, int) else position
         try:
