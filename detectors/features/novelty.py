@@ -392,7 +392,7 @@ def _shape_of(act: Observed, text: str) -> int:
     if not (act.runs and act.text):
         return crc32(_bytes(f"{act.action} {','.join(sorted(act.args or ()))}")) or 1
     words = text.rpartition("&& ")[2].split()
-    kept = [word for word in words if word[0] == "-"]
+    kept = [word for word in words if word[0] == "-"] if "-" in text else []
     for word in words[:2]:  # the program, and what may be its subcommand
         if word.isalpha():
             kept.append(word)

@@ -78,7 +78,7 @@ def is_outward(act: ToolCall) -> bool:
     if not args or effect in _LOOKING:
         return False
     if effect is _EXEC:
-        return inserts(act) or (act.tool.reading is _SHELL and (stays(act) or launches(act)))
+        return (stays(act) or launches(act)) if act.tool.reading is _SHELL else inserts(act)
     named = _named(act.action)
     if "prompt" in args and not _AGENTS.isdisjoint(named):
         return True
