@@ -108,7 +108,7 @@ def _others(groups: Mapping[str, Row]) -> Table:
 
 def _peers(groups: Mapping[str, Mapping[str, Row]]) -> Table:
     rows = []
-    for name in next(iter(groups.values())):
+    for name in next(iter(groups.values()), ()):  # a training measures no peers
         for system, by_name in groups.items():
             row = by_name[name]
             refused, made, late = row.count(_healthy(row), lambda one: one.refused), *row.late

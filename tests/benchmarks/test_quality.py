@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.quality import report
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.measuring import Count, Outcome, outcome_of
+from benchmarks.quality.measuring import OURS, Count, Measured, Outcome, outcome_of
 from benchmarks.quality.playing import Played
 from benchmarks.quality.sessions import GROUPS, SIGNALS, Kind, Known, read, read_groups, without_done
 from haltline.streams.replay.backtest import Recorded
@@ -79,6 +80,10 @@ def test_the_tables_of_the_page_are_printed(given_files: list[str | Path], capsy
     printed = capsys.readouterr().out
     assert "| given | 2 of 3 (21-94 %) | 5 of 10 | 1 of 2 (9-91 %) | 1 |" in printed
     assert "| given | solved | 0 of 1 (0-79 %) | 0 of 4 |" in printed
+
+
+def test_a_training_that_plays_no_peers_has_its_tables() -> None:
+    assert report.tables(Measured({OURS: []}))["peers"].rows == []
 
 
 def test_a_native_stream_is_played_with_its_whole_results_and_named_after_its_file(
