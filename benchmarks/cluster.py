@@ -164,14 +164,8 @@ class Group:
 
     def committed(self) -> int:
         """The sum of the committed offsets."""
-        return sum(self.positions().values())
-
-    def positions(self) -> dict[tuple[str, int], int]:
-        """The committed offset of each partition, by topic and partition; 0: none."""
-        return {
-            (found.topic, found.partition): 0 if found.offset == OFFSET_INVALID else found.offset
-            for found in answered(lambda: self._consumer.committed(self._partitions, timeout=_ASK_WITHIN_S))
-        }
+        found = answered(lambda: self._consumer.committed(self._partitions, timeout=_ASK_WITHIN_S))
+        return sum(0 if one.offset == OFFSET_INVALID else one.offset for one in found)
 
     def end(self) -> int:
         """The sum of the ends of the partitions."""

@@ -33,21 +33,21 @@ class Cluster:
     prefix: str = DEFAULT_PREFIX
     client_config: Client = field(default_factory=lambda: NO_CLIENT_CONFIG)
     group: str = DEFAULT_GROUP
-    """The workers' group as it is configured, for the topics with `prefix`."""
+    """The workers' group as it is configured; empty: that of the prefix."""
     timeout: float = 10.0
     """The timeout for the workers' answers, in seconds."""
 
     @cached_property
     def topics(self) -> Topics:
-        """The names of the topics that are in use. Raises Unreachable."""
-        from haltline.streams.kafka.topic_sets import current_topics
+        """The names of the topics. Raises Unreachable, and TopicsGrown if others are in use."""
+        from haltline.streams.kafka.topics_in_use import topics_in_use
 
-        return current_topics(self.bootstrap, self.prefix, client=self.client_config)
+        return topics_in_use(self.bootstrap, self.prefix, client=self.client_config)
 
     @property
     def workers(self) -> str:
-        """The consumer group of the workers of `topics`. Raises Unreachable."""
-        return self.topics.group(self.group or group_of(self.prefix), self.prefix)
+        """The workers' consumer group."""
+        return self.group or group_of(self.prefix)
 
 
 _ALWAYS: Final[dict[str, Any]] = {"bootstrap": Bootstrap, "prefix": Prefix, "client_config": ClientConfig}

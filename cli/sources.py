@@ -78,14 +78,11 @@ def opened(source: str, where: Where, at: Cluster) -> "Iterator[Range]":
         start, end = parse_range(where.since, where.until, now_ms)
         if source == KAFKA:
             with KafkaRange(at.bootstrap, at.topics, start, end, client=at.client_config) as found:
-                say_unread(found.unread)
                 yield found
         elif is_table(source):
             uri = where.table if source == AUDIT else source
             options = options_of(where.storage_option)
-            table = TableRange(uri, topics_of(source, at), start, end, sink=where.sink, storage_options=options)
-            say_unread(table.unread)
-            yield table
+            yield TableRange(uri, topics_of(source, at), start, end, sink=where.sink, storage_options=options)
         elif where.since or where.until:
             fail(f"{source}: expected no --from or --to with a file, got one", Exit.USAGE)
         else:
@@ -101,15 +98,6 @@ def is_table(source: str) -> bool:
     return source == AUDIT or "://" in source or (Path(source) / "_delta_log").is_dir()
 
 
-def say_unread(prefixes: Sequence[str]) -> None:
-    """Report on standard error which sets of topics a range leaves out: they have records of the same sessions."""
-    if prefixes:
-        others = ", ".join(f"{prefix}*" for prefix in prefixes)
-        say_error(
-            f"not read: {others}, of before or after `haltline topics grow`; --prefix reads them of an audit table"
-        )
-
-
 def say_missing(missing: "Missing") -> None:
     """Report on standard error which records of a range cannot be read: results may differ without them."""
     if any(missing):
@@ -117,5 +105,5 @@ def say_missing(missing: "Missing") -> None:
 
 
 def topics_of(source: str, at: Cluster) -> Topics:
-    """Return the topics of a source's records: of a running Kafka those in use, else those with the prefix."""
+    """Return the topics of a source's records; those of a running Kafka are in use."""
     return at.topics if source == KAFKA else Topics(at.prefix)

@@ -22,7 +22,6 @@ from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import as_read, reader_of
 from haltline.console.read_model.projection import take_in
 from haltline.console.read_model.store import empty, open_store, put
-from haltline.console.read_model.topic_bounds import place_of
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.audit.engine import QueryFailed
 from haltline.streams.audit.reading import TOPICS
@@ -101,8 +100,8 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
     are skipped. After an interruption, the rest comes from the topics: rebuild it again.
     """
     taken, reader = 0, reader_of(found.topics)
-    for span in (span for one in found.topics.sets for topic in one.all for span in found.freeze(topic)):
-        records, place = found.read([span]), place_of(found.topics, span.topic, span.partition)
+    for span in (span for topic in found.topics.all for span in found.freeze(topic)):
+        records, place = found.read([span]), (span.topic.removeprefix(found.topics.prefix), span.partition)
         while part := list(islice(records, _BATCH)):
             now_ms = time.time_ns() // 1_000_000
             rows = [row for row in reader.rows(map(as_read, part), now_ms) if row["kind"] != TOPICS]

@@ -1,13 +1,12 @@
 """The topics and their layout on the broker."""
 
 import json
-from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Final, Self
+from typing import Final
 
 SETS_KEY: Final = b"topics"
-"""The key of the entry of `control` that names the sets of topics: `Topics.entry`."""
+"""The key of an entry of `control` that earlier releases wrote when they moved to topics with more partitions."""
 
 _MIB = 1024 * 1024
 _ONE_WEEK_HOURS = 7 * 24
@@ -67,8 +66,6 @@ class Topics:
     """
 
     prefix: str = "haltline."
-    older: tuple[str, ...] = ()
-    """The prefixes of earlier sets with fewer partitions, the oldest first: `haltline topics grow`."""
 
     actions = _Topic("proposed actions of agents, and their results", _ONE_WEEK_HOURS, _ACTIONS_BYTES)
     detections = _Topic("every finding, including those without a decision")
@@ -92,59 +89,20 @@ class Topics:
         """Every topic, in the order of LAYOUT."""
         return tuple(self.prefix + layout.name for layout in LAYOUT)
 
-    @property
-    def sets(self) -> "tuple[Topics, ...]":
-        """Every set, the oldest first; this one is the last."""
-        return (*(Topics(prefix, self.older[:number]) for number, prefix in enumerate(self.older)), self)
-
-    @property
-    def older_names(self) -> frozenset[str]:
-        """The names of all topics of earlier sets."""
-        return frozenset(name for one in self.sets[:-1] for name in one.all)
-
-    @property
-    def next(self) -> "Topics":
-        """The set that follows this one: `haltline.`, `haltline.2.`, `haltline.3.`."""
-        prefixes = (*self.older, self.prefix)
-        return Topics(f"{prefixes[0]}{len(prefixes) + 1}.", prefixes)
-
-    @property
-    def bridge_group(self) -> str:
-        """The consumer group that copies what is published to this set into the next one."""
-        return f"{self.prefix}bridge"
-
-    def latest(self, names: Collection[str]) -> "Topics":
-        """Return the last of this set and the following ones of which there is one of these topics."""
-        following = self.next
-        return self if following.actions not in names else following.latest(names)
-
-    def group(self, configured: str, prefix: str) -> str:
-        """Return the group of this set's workers, if that of the set with this prefix is configured: `name.2`."""
-        prefixes = (*self.older, self.prefix)
-        number = prefixes.index(prefix) + 1
-        first = configured.removesuffix(f".{number}") if number > 1 else configured
-        return first if len(prefixes) == 1 else f"{first}.{len(prefixes)}"
-
-    def entry(self, at_ms: int) -> bytes:
-        """The value of the entry of `control` by which everything that starts follows to this set; `at_ms` is the time.
-
-        Commands and services of older releases decode every entry: to them it is a probation of a session `topics`.
-        """
-        known = {"v": 1, "scope": "session", "id": "topics", "state": "probation", "code": "topics", "since": at_ms}
-        why = {"decision_id": "topics", "reason": f"topics in use: {self.prefix}*"}
-        return json.dumps({**known, **why, "prefixes": [*self.older, self.prefix]}).encode()
-
-    @classmethod
-    def of_entry(cls, value: bytes | None) -> Self | None:
-        """Return the topics of such an entry; None if it has no prefixes."""
+    def grown(self, entry: bytes | None) -> str:
+        """Return why these topics are not used, by the value of the entry under SETS_KEY; empty if they are."""
         try:
-            found = json.loads(value or b"null")
+            found = json.loads(entry or b"null")
         except ValueError:
-            return None
+            return ""
         prefixes = found.get("prefixes") if isinstance(found, dict) else None
-        if not isinstance(prefixes, list) or not prefixes or not all(isinstance(one, str) for one in prefixes):
-            return None
-        return cls(prefixes[-1], tuple(prefixes[:-1]))
+        if not isinstance(prefixes, list) or not prefixes or prefixes[-1] == self.prefix:
+            return ""
+        return (
+            f"topics {self.prefix}*: expected the ones in use, got some that an earlier release has grown to "
+            f"{prefixes[-1]}*: set --prefix {prefixes[-1]} (HALTLINE_PREFIX, kafka.prefix); a group of workers that is "
+            "set ends with the same number"
+        )
 
 
 LAYOUT = tuple(topic.layout for topic in vars(Topics).values() if isinstance(topic, _Topic))

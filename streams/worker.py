@@ -2,22 +2,17 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 
 from haltline.detectors.framework.plugins import Plugins, Stopwatch
 from haltline.schemas.seals import Sealer
 from haltline.schemas.topics import Topics
-from haltline.streams.engine.groups import Runs
 from haltline.streams.engine.plugins import installed
-from haltline.streams.kafka.topic_sets import present
 from haltline.streams.policy.source import PolicySource
-from haltline.streams.runtime.bridge import Bridge, EverySet
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.ports import Outbox, Sender
 from haltline.streams.runtime.processor_api import Load
-from haltline.streams.runtime.worker_process import end_process, run_worker
+from haltline.streams.runtime.worker_process import run_worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.session_metrics import SessionMetrics
@@ -44,14 +39,6 @@ def run(
     stopwatch = Stopwatch(time.perf_counter_ns, tell=lambda detector, _: overruns[detector,].inc())
     policies = follow(installed(stopwatch))
 
-    sets = (
-        [topics]
-        if settings.runs is Runs.SHADOW or not topics.older
-        else present(settings.bootstrap, topics, client=settings.client)
-    )
-    settings = replace(settings, older_controls=tuple(one.control for one in sets[:-1]))
-    bridges = [Bridge(settings, *pair, metrics, on_failure=end_process) for pair in pairwise(sets)]
-
     def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
         sender: Sender = outbox if sealing_key is None else SigningProducer(outbox, sealing_key, topics)
         return SessionProcessor(
@@ -59,19 +46,15 @@ def run(
             topics=topics,
             partitions=outbox.partitions(topics.actions),
             load=load,
-            outbox=EverySet(sender, sets) if bridges else sender,
+            outbox=sender,
             metrics=SessionMetrics(metrics),
             policies=policies.take,
             changelog=settings.changelog,
         )
 
     try:
-        for bridge in bridges:
-            bridge.start()
         return run_worker(settings, sessions, metrics)
     finally:
-        for bridge in bridges:
-            bridge.stop()
         policies.close()
 
 
@@ -82,7 +65,7 @@ class SigningProducer:
         """Raises BadKey (a ValueError) when the file is not such a key, and OSError when it cannot be read."""
         self._sender = sender
         self._sealer = Sealer(key)
-        self._sealed = {name for one in topics.sets for name in (one.interventions, one.control)}
+        self._sealed = {topics.interventions, topics.control}
 
     def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()

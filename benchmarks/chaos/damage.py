@@ -27,8 +27,6 @@ class Strike(NamedTuple):
     """Unique bytes."""
     partition: int
     offset: int
-    changelog: str = ""
-    """The topic: topics that are grown have another one."""
 
 
 class Damage:
@@ -37,15 +35,15 @@ class Damage:
     def __init__(self, bootstrap: str, topics: Topics, changelog: str) -> None:
         self._bootstrap = bootstrap
         self._topics = topics
-        self.changelog = changelog
+        self._changelog = changelog
         self._time_ms = 1_750_000_000_000
         self.strikes: list[Strike] = []
 
     def strike(self) -> None:
         """Write an unreadable record. The owner detects the foreign write, ends, and reads it after its restart."""
         value = _BYTES + b"%d" % len(self.strikes)
-        place = produce_confirmed(self._bootstrap, self.changelog, key=SESSION.encode(), value=value)
-        self.strikes.append(Strike(value, place.partition, place.offset, self.changelog))
+        place = produce_confirmed(self._bootstrap, self._changelog, key=SESSION.encode(), value=value)
+        self.strikes.append(Strike(value, place.partition, place.offset))
 
     def act(self) -> None:
         """Produce one event of the session, so that its state is read."""
@@ -55,18 +53,6 @@ class Damage:
             "kind": "action.proposed", "call_id": f"c{self._time_ms}", "action": "get_asset",
         }  # fmt: skip
         produce_confirmed(self._bootstrap, self._topics.actions, key=SESSION.encode(), value=orjson.dumps(event))
-
-
-def moved(strikes: Sequence[Strike], to: str, changelog: Mapping[int, PartitionHistory]) -> list[Strike]:
-    """Return the strikes, with their place in the changelog of grown topics where they were copied to it."""
-    copied = {
-        one.record.value: one.record for history in changelog.values() for one in history.of_key(SESSION.encode())
-    }
-    return [
-        strike if record is None else Strike(strike.value, record.partition, record.offset, to)
-        for strike in strikes
-        for record in [copied.get(strike.value)]
-    ]
 
 
 def check(

@@ -1,6 +1,6 @@
 """The expected content after a chaos run: the result of the pure core over the topics in order of their offsets."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -84,14 +84,14 @@ def work_out(
     gone: Iterable[LogRecord] = (),
     runs: Runs = Runs.ALL,
     core: Core | None = None,
-    partitions: int | Mapping[str, int] = PARTITIONS,
+    partitions: int = PARTITIONS,
     observe: Observe = unobserved,
 ) -> Truth:
     """Run the core over these topics. Each session must be on only one of the first two.
 
     `gone`: the records of the topic of actions before it was recreated, with its name and BEFORE. The expected signals
     follow from the first two topics; the effects of signals follow from their order in the log. `partitions` is the
-    number of the topic of actions, by name if there are several sets of topics.
+    number of the topic of actions.
     """
     expectation = _Expectation(core or Core(POLICY, runs=runs), partitions, observe)
     for record in gone:
@@ -104,7 +104,7 @@ def work_out(
     for record in signals:
         expectation.signal(record)
     truth = expectation.result()
-    if unknown := {topic.removesuffix(BEFORE) for topic, _, _ in truth.dead} - {one.actions for one in topics.sets}:
+    if unknown := {topic.removesuffix(BEFORE) for topic, _, _ in truth.dead} - {topics.actions}:
         raise ValueError(f"expected bad records on {topics.actions} only, got some on {unknown}")
     return truth
 
@@ -112,7 +112,7 @@ def work_out(
 class _Expectation:
     """Runs the core over one record after another."""
 
-    def __init__(self, core: Core, partitions: int | Mapping[str, int], observe: Observe) -> None:
+    def __init__(self, core: Core, partitions: int, observe: Observe) -> None:
         self._core = core
         self._partitions = partitions
         self._observe = observe
@@ -128,9 +128,7 @@ class _Expectation:
         except wire.InvalidRecord as bad:
             self._truth.dead[place] = bad.reason
             return
-        counts = self._partitions
-        count = counts if isinstance(counts, int) else counts[record.topic.removesuffix(BEFORE)]
-        if partition_of(event.session_id, count) != record.partition:
+        if partition_of(event.session_id, self._partitions) != record.partition:
             self._truth.dead[place] = BadRecord.WRONG_KEY
             return
         at = Position(record.topic.removesuffix(BEFORE), record.partition, record.offset)

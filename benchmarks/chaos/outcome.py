@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.chaos import damage, grown, guarded, recreated, report, verify
+from benchmarks.chaos import damage, guarded, recreated, report, verify
 from benchmarks.chaos.expected import BEFORE, Observe, Place, Truth, unobserved, work_out
 from benchmarks.chaos.history import PartitionHistory, histories
 from benchmarks.chaos.owners import Owner, Owners
@@ -17,25 +17,21 @@ from benchmarks.chaos.read_model import check_read_model
 from benchmarks.chaos.report import Compared
 from benchmarks.chaos.system import System
 from benchmarks.chaos.verify import Difference
+from benchmarks.cluster import PARTITIONS
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.topics import SETS_KEY
 from haltline.streams.audit.query import open_query
 from haltline.streams.engine.groups import Runs
-from haltline.streams.kafka.topic_sets import is_copy
 from haltline.streams.replay.records import LogRecord
 
 
 class Outcome:
     """The comparison of one run whose processes have ended."""
 
-    def __init__(self, system: System, gone: recreated.Gone, growth: grown.Grown) -> None:
+    def __init__(self, system: System, gone: recreated.Gone) -> None:
         self._system = system
         self._topics = system.topics
-        self._sets = system.topics.sets
         self._gone = gone
-        self._growth = growth
-        names = [name for one in self._sets for name in one.all]
-        self._log = {(r.topic, r.partition, r.offset): r for r in system.read(names)}
+        self._log = {(r.topic, r.partition, r.offset): r for r in system.read(self._topics.all)}
         self._sources = self._log | {(r.topic, r.partition, r.offset): r for r in gone.records}
 
     def compare(self, events_by_session: Mapping[str, int], strikes: Sequence[damage.Strike]) -> list[Compared]:
@@ -49,19 +45,12 @@ class Outcome:
             verify.check_decisions(truth, self._of_others("interventions")),
             verify.check_detections(truth, self._of_others("detections")),
             verify.check_signals(truth, self._of_others("signals")),
-            verify.check_control(truth, self._in_force(topics.control)),
-            *(
-                verify.check_control(truth, self._in_force(one.control), "and so does that of the older set")
-                for one in self._sets[:-1]
-            ),
-            verify.check_dead_letters(
-                truth, self._sources, letters, name_of=self._gone.name_of, originals=self._originals
-            ),
+            verify.check_control(truth, self._of_others("control")),
+            verify.check_dead_letters(truth, self._sources, letters, name_of=self._gone.name_of),
         ]
-        raw = {place: record.value for place, record in self._whole.items()}
+        raw = {place: record.value for place, record in self._log.items()}
         others = [
-            *self._damage(strikes, of_states),
-            *self._of_growth(),
+            self._damage(strikes, of_states),
             verify.check_audit(self._audit_rows(self._system.sink()), raw),
             verify.check_audit(*self._audit_of_gone(), "the audit table holds each record of the deleted topic once"),
             check_read_model(self._system.database, self._system.bootstrap, topics),
@@ -78,55 +67,20 @@ class Outcome:
         """Return the expected results of the rules that these workers run."""
         actions, commands = self._of_others("actions"), self._of_others("commands")
         gone = [record for record in self._gone.records if self._is_of_others(record)]
-        # Rules across sessions run in shadow only, so what follows from signals is that group's.
-        states = self._growth.states.get(Runs.ENFORCED if runs is Runs.ENFORCED else Runs.SHADOW, {})
-        all_signals = [record for one in self._sets for record in self._log.values() if record.topic == one.signals]
-        signals = grown.signals_in_order(all_signals, self._topics, states)
-        return work_out(actions, commands, signals, self._sets[0], gone=gone, runs=runs, observe=observe)
+        return work_out(actions, commands, self._of("signals"), self._topics, gone=gone, runs=runs, observe=observe)
 
     def _of(self, name: str) -> list[LogRecord]:
-        """Return the records of a topic, with this name behind the prefix of its set, that are no copies."""
-        names = [one.prefix + name for one in self._sets]
-        return [record for record in self._whole.values() if record.topic in names]
+        """Return the records of the topic with this name behind the prefix."""
+        return [record for record in self._log.values() if record.topic == self._topics.prefix + name]
 
     def _of_others(self, name: str) -> list[LogRecord]:
         return [record for record in self._of(name) if self._is_of_others(record)]
 
     def _is_of_others(self, record: LogRecord) -> bool:
-        return guarded.is_of_others(record, [one.signals for one in self._sets])
+        return guarded.is_of_others(record, [self._topics.signals])
 
-    @cached_property
-    def _whole(self) -> dict[Place, LogRecord]:
-        """All records without copies on another set."""
-        older = self._topics.older_names
-        return {place: r for place, r in self._log.items() if not is_copy(r.topic, r.headers, older)}
-
-    def _in_force(self, control: str) -> list[LogRecord]:
-        records = [record for record in self._log.values() if record.topic == control and record.key != SETS_KEY]
-        return [record for record in records if self._is_of_others(record)]
-
-    @cached_property
-    def _originals(self) -> dict[Place, Place]:
-        """The place of the original by that of its copy."""
-        found = {place: grown.original_of(record, self._topics) for place, record in self._log.items()}
-        return {place: original for place, original in found.items() if original is not None}
-
-    def _of_growth(self) -> list[verify.Check]:
-        if len(self._sets) == 1:
-            return []
-        return [grown.check_copies(self._log, self._topics, self._growth), grown.check_heard(self._log, self._topics)]
-
-    def _damage(self, strikes: Sequence[damage.Strike], letters: Sequence[LogRecord]) -> list[verify.Check]:
-        """Check the damage to each changelog: that of before the topics were grown is another one."""
-        current, found = self._system.changelogs[Runs.ENFORCED], []
-        strikes = damage.moved(strikes, current, self._changelog(Runs.ENFORCED))
-        for changelog in sorted({current, *(strike.changelog for strike in strikes)}):
-            mine = [strike for strike in strikes if strike.changelog == changelog]
-            others = {strike.value for strike in strikes if strike.changelog != changelog}
-            owners = self._system.owners(Runs.ENFORCED, before=changelog != current)
-            about = [letter for letter in letters if letter.value not in others]
-            found.append(damage.check(mine, about, histories(self._system.read([changelog])), owners))
-        return found
+    def _damage(self, strikes: Sequence[damage.Strike], letters: Sequence[LogRecord]) -> verify.Check:
+        return damage.check(strikes, letters, self._changelog(Runs.ENFORCED), self._owners[Runs.ENFORCED])
 
     def _states(self, runs: Runs, events_by_session: Mapping[str, int]) -> list[Compared]:
         kept = verify.last_states(self._system.read([self._system.changelogs[runs]]))
@@ -142,7 +96,7 @@ class Outcome:
         self.truth(runs, parting.observe)
         explain = partial(
             report.of_states,
-            partition_of=partial(_partition_of_state, partitions=self._system.partitions),
+            partition_of=_partition_of_state,
             parted={name: parting.first(name) for name in names},
             owners=self._owners[runs],
         )
@@ -156,14 +110,11 @@ class Outcome:
         return {runs: self._system.owners(runs) for runs in self._system.changelogs}
 
     def _owner_of(self, place: Place) -> Owner | None:
-        """Return the owner of the partition of a source record, or of its copy, when the record was sent."""
-        copied = {original: copy for copy, original in self._originals.items()}
-        record = self._sources.get(copied.get(place, place))
+        """Return the owner of the partition of a source record when the record was sent."""
+        record = self._sources.get(place)
         if record is None:
             return None
-        before = record.topic not in self._topics.all and len(self._sets) > 1
-        owners = self._system.owners(Runs.ENFORCED, before=True) if before else self._owners[Runs.ENFORCED]
-        return owners.at_time(record.partition, record.timestamp)
+        return self._owners[Runs.ENFORCED].at_time(record.partition, record.timestamp)
 
     def _place_of(self, difference: Difference) -> Place | None:
         if difference.place is None:
@@ -176,7 +127,7 @@ class Outcome:
     def _places(self) -> dict[str, Place]:
         """The first place of each event and command; a decision has that of its event. Used for differences only."""
         places: dict[str, Place] = {}
-        topics = self._sets[0]
+        topics = self._topics
         for place, record in self._sources.items():
             if place[0] in (topics.actions, topics.actions + BEFORE, topics.commands):
                 found = _fields(record.value)
@@ -202,9 +153,9 @@ class Outcome:
         return rows, {(topic, record.partition, record.offset): record.value for record in self._gone.records}
 
 
-def _partition_of_state(name: str, partitions: int) -> int:
+def _partition_of_state(name: str) -> int:
     """Return the partition of a state's session, or of the id in a scope's name `scope:id`."""
-    return partition_of(name.partition(":")[2] or name, partitions)
+    return partition_of(name.partition(":")[2] or name, PARTITIONS)
 
 
 def _fields(value: bytes | None) -> Mapping[str, str]:

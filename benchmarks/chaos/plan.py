@@ -10,7 +10,6 @@ CONSOLE: Final = "console"
 AGENT: Final = "agent"
 BROKER: Final = "broker"
 ACTIONS: Final = "actions"
-TOPICS: Final = "topics"
 CHANGELOG: Final = "changelog"
 
 
@@ -24,7 +23,6 @@ class Deed(StrEnum):
     CRASH = "SIGKILL and start again"
     RECREATE = "given more partitions, then deleted and recreated"
     DAMAGE = "a record that cannot be read"
-    GROW = "grown, with all workers stopped"
 
 
 class Step(NamedTuple):
@@ -34,8 +32,6 @@ class Step(NamedTuple):
     """Seconds after the load began."""
     target: str
     deed: Deed
-    kill_at: int = 0
-    """The line of output of `haltline topics grow` at which it gets SIGKILL, before it is run again; 0: never."""
 
 
 Wave = tuple[tuple[str, Deed], ...]
@@ -59,11 +55,6 @@ _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
 )
 _CALM_AT_START_S = 5.0
 _PAUSE_S = (2.0, 7.0)
-_GROWS_SHARE = 0.5
-_GROWS_WITHIN = (0.3, 0.6)
-"""Parts of the run, so that there are other faults before and after."""
-_GROWS_KILLED_SHARE = 0.5
-_LINES_OF_GROW = 5
 
 
 def make_waves(workers: tuple[str, ...]) -> list[Wave]:
@@ -95,20 +86,4 @@ def make_plan(seed: int, seconds: float, workers: tuple[str, ...]) -> list[Step]
             target, deed, _ = rng.choices(_WEIGHTED, weights)[0]
         steps.append(Step(at_s=round(at_s, 1), target=target or rng.choice(workers), deed=deed))
         at_s += rng.uniform(_PAUSE_S[0], pauses_s)
-    return _with_growth(seed, seconds, steps)
-
-
-def _with_growth(seed: int, seconds: float, steps: list[Step]) -> list[Step]:
-    """Let the topics grow in a share of the seeds; the other steps are those of the seed without it."""
-    # It excludes that the topic of actions is recreated in the same run. The places that the bridge and the states
-    # remember are offsets of the older set's topics, which stay as they are until the set is removed with all workers
-    # stopped (docs/topics.md); a recreated topic has other records at these offsets, so no result is the right one.
-    rng = random.Random(f"{seed} grows")
-    if rng.random() >= _GROWS_SHARE:
-        return steps
-    at_s = round(seconds * rng.uniform(*_GROWS_WITHIN), 1)
-    kill_at = rng.randint(1, _LINES_OF_GROW) if rng.random() < _GROWS_KILLED_SHARE else 0
-    others = [step for step in steps if step.deed is not Deed.RECREATE]
-    return sorted(
-        [*others, Step(at_s=at_s, target=TOPICS, deed=Deed.GROW, kill_at=kill_at)], key=lambda step: step.at_s
-    )
+    return steps

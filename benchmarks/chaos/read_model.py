@@ -11,7 +11,7 @@ from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
-from haltline.console.read_model.topic_bounds import Place, is_of_older, place_of
+from haltline.console.read_model.topic_bounds import Place
 from haltline.schemas.topics import Topics
 
 _STUCK_AFTER_S: Final = 60.0
@@ -39,9 +39,8 @@ def reached(file: Path) -> Mapping[Place, int]:
 
 
 def places(ends: Mapping[tuple[str, int], int], topics: Topics) -> Mapping[Place, int]:
-    """Return the ends by place in a read model, of what is read."""
-    left_out = {name for one in topics.sets[:-1] for name in (one.control, one.policies)}
-    return {place_of(topics, *at): end for at, end in ends.items() if at[0] not in left_out}
+    """Return the ends by place in a read model."""
+    return {(topic.removeprefix(topics.prefix), number): end for (topic, number), end in ends.items()}
 
 
 def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
@@ -61,7 +60,7 @@ def check_read_model(file: Path, bootstrap: str, topics: Topics) -> Check:
         feeder.close()
     there = open_store(url_of(file))
     try:
-        expected, actual = _content(rebuilt, topics), _content(there, topics)
+        expected, actual = _content(rebuilt), _content(there)
     finally:
         rebuilt.dispose()
         there.dispose()
@@ -95,26 +94,15 @@ def _pair(column: str, expected: Any, actual: Any) -> str:
     return f"{column}{where} expected {shown[0]} got {shown[1]}"
 
 
-def _content(engine: Engine, topics: Topics) -> dict[str, Rows]:
+def _content(engine: Engine) -> dict[str, Rows]:
     with engine.connect() as connection:
         return {
             table.name: {
-                key: {name: value for name, value in row.items() if name != "n"}
+                tuple(row[name] for name in _known_by(table)): {name: row[name] for name in row if name != "n"}
                 for row in connection.execute(select(table)).mappings()
-                if not _is_left_behind(table, key := tuple(row[name] for name in _known_by(table)), topics)
             }
             for table in tables.metadata.sorted_tables
         }
-
-
-def _is_left_behind(table: Table, key: tuple[Any, ...], topics: Topics) -> bool:
-    """Return whether a row is of an older set's `control` or `policies`, which are not read any more once it is older.
-
-    A read model from before keeps these rows.
-    """
-    if table.name not in ("offsets", "records", "topic_ids") or key[0] not in ("control", "policies"):
-        return False
-    return is_of_older(topics, (key[0], key[1] if len(key) > 1 else 0))
 
 
 def _known_by(table: Table) -> tuple[str, ...]:

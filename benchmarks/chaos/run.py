@@ -2,7 +2,6 @@
 
 import heapq
 import itertools
-import os
 import signal
 import time
 from collections.abc import Callable, Sequence
@@ -10,7 +9,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
 from benchmarks.chaos import damage, recreated, verify
-from benchmarks.chaos.grown import Grown
 from benchmarks.chaos.outcome import Outcome
 from benchmarks.chaos.plan import (
     ACTIONS,
@@ -20,7 +18,6 @@ from benchmarks.chaos.plan import (
     CHANGELOG,
     CONSOLE,
     SHADOW,
-    TOPICS,
     Deed,
     Step,
     Wave,
@@ -40,7 +37,6 @@ _BETWEEN_RECORDS = 100
 """Records committed between two waves, so that each restarted process has worked again."""
 _AT_MOST_S = 900.0
 _LATER_S = 2.0
-_WATCH_GROW_S = 0.01
 _AFTER_DAMAGE_S = 10.0
 """Seconds until the owner has detected the foreign write and ended."""
 
@@ -68,7 +64,6 @@ class Run:
         self.settings = settings
         self.gone = recreated.Gone(system.topics.actions)
         self.damage = damage.Damage(system.bootstrap, system.topics, system.changelogs[Runs.ENFORCED])
-        self.grown = Grown()
         self._calm = False  # no faults now
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()  # of calls due at the same time
@@ -109,7 +104,7 @@ class Run:
             verify.check_ready(len(system.codes), not_ready),
             verify.check_ends(system.codes),
         )
-        compared = Outcome(system, self.gone, self.grown).compare(traffic.events_by_session, self.damage.strikes)
+        compared = Outcome(system, self.gone).compare(traffic.events_by_session, self.damage.strikes)
         return [*map(Compared.by_kind, at_the_end), *compared]
 
     def start_all(self) -> None:
@@ -181,12 +176,10 @@ class Run:
         heapq.heappush(self._due, (when, next(self._order), act))
 
     def do(self, step: Step, traffic: Traffic) -> None:
-        if self._calm or (step.target in {ACTIONS, CHANGELOG, TOPICS} and self.broker_is_down()):
+        if self._calm or (step.target in {ACTIONS, CHANGELOG} and self.broker_is_down()):
             self.at(time.monotonic() + _LATER_S, lambda: self.do(step, traffic))
         elif step.target == ACTIONS:
             self.recreate_topic(traffic)
-        elif step.target == TOPICS:
-            self.grow_topics(step.kill_at)
         elif step.target == CHANGELOG:
             self.damage.strike()
             self.fleet.note(CHANGELOG, step.deed)
@@ -247,66 +240,6 @@ class Run:
         self.wait_for(lambda: not self.fleet.not_ready(), "all processes have started over")
         traffic.go_on()
         self._calm = False
-
-    def grow_topics(self, kill_at: int) -> None:
-        """Grow the topics as the instructions for operators say (docs/topics.md), while the load goes on."""
-        system = self.system
-        self._calm = True
-        all_workers = {*system.workers, SHADOW}
-        self.wait_for(
-            lambda: not self.broker_is_down() and all_workers.isdisjoint(self.fleet.not_ready()),
-            "every worker is ready",
-        )
-        later, self._due, began = self._due, [], time.monotonic()
-        self.damage.act()  # what is damaged in the changelog of before is read there
-        workers, shadow = system.watch(Runs.ENFORCED), system.watch(Runs.SHADOW)
-        system.end(*system.workers)
-        begins = workers.positions()
-        self.wait_for(
-            lambda: all(after >= begins[place] for place, after in shadow.positions().items()),
-            "rules in shadow have read as far as the workers",
-        )
-        system.end(SHADOW)
-        workers.close()
-        shadow.close()
-        self.run_grow(kill_at)
-        self.grown = Grown(begins, system.follow())
-        self.damage.changelog = system.changelogs[Runs.ENFORCED]
-        self.fleet.note(TOPICS, f"are {system.topics.prefix}* now")
-        others = [self.fleet.members[name] for name in (AUDIT, CONSOLE)]
-        lives = [member.lives for member in others]
-        for member in others:
-            self.fleet.strike(member.name, signal.SIGTERM)
-        self.wait_for(lambda: all(m.lives > before for m, before in zip(others, lives, strict=True)), "they follow")
-        system.start_workers()
-        self.wait_for(lambda: all_workers.isdisjoint(self.fleet.not_ready()), "every worker has started over")
-        took_s = time.monotonic() - began
-        self._due = [(when + took_s, order, act) for when, order, act in later]  # not all of them at once
-        self._calm = False
-
-    def run_grow(self, kill_at: int) -> None:
-        """Run the command until it has done it; SIGKILL it once at this line of its output, if any.
-
-        Raises RuntimeError when it fails for another reason than that the group still has members, which remain for
-        the session timeout when they are static.
-        """
-        for number in itertools.count(1):
-            command = self.system.grow(number)
-            self.fleet.note(TOPICS, "haltline topics grow")
-            while (code := command.exit_code) is None:
-                if kill_at and len(command.log_file.read_text().splitlines()) >= kill_at:
-                    os.kill(command.pid, signal.SIGKILL)
-                    self.fleet.note(TOPICS, f"SIGKILL at line {kill_at}")
-                    kill_at = 0
-                self.go_on()
-                time.sleep(_WATCH_GROW_S)
-            if code == 0:
-                return
-            said = command.last_lines(1).strip()
-            if "expected no members" in said:
-                time.sleep(_LATER_S)
-            elif code != -signal.SIGKILL:
-                raise RuntimeError(f"haltline topics grow: expected exit status 0, got {code}: {said}")
 
     def broker_is_down(self) -> bool:
         """Return whether the broker is restarting. Raises LocalKafkaError when that failed."""

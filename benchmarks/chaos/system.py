@@ -4,27 +4,26 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from confluent_kafka import Message
 
 from benchmarks import processes
-from benchmarks.chaos import grown, guarded, verify
+from benchmarks.chaos import guarded
 from benchmarks.chaos.expected import document
 from benchmarks.chaos.fleet import Fleet
 from benchmarks.chaos.owners import Owners, owners_of
-from benchmarks.chaos.plan import AGENT, AUDIT, CONSOLE, SHADOW, TOPICS
+from benchmarks.chaos.plan import AGENT, AUDIT, CONSOLE, SHADOW
 from benchmarks.chaos.read_model import places, reached, url_of
-from benchmarks.cluster import PARTITIONS, Cluster, Group
+from benchmarks.cluster import Cluster, Group
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.query import open_query
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.log_reader import LogReader
-from haltline.streams.kafka.topic_sets import current_topics, is_copy
 from haltline.streams.local.kafka import LocalKafka
-from haltline.streams.local.subprocesses import Child, Children
+from haltline.streams.local.subprocesses import Children
 from haltline.streams.operator.client import Operator
 from haltline.streams.replay.records import LogRecord
 
@@ -52,8 +51,6 @@ class System:
         self.bootstrap = kafka.bootstrap
         self.folder = folder
         self.topics = Topics(PREFIX)
-        """Those in use."""
-        self.partitions = PARTITIONS
         self.table = folder / "audit"
         self.workers = tuple(f"worker-{number + 1}" for number in range(workers))
         self.fleet = Fleet(children, processes.WORKER, random.Random(seed), tell=tell)
@@ -62,19 +59,9 @@ class System:
         self.codes: dict[str, int] = {}
         """By process that was stopped: its first exit status other than 0, or 0."""
         self._cluster = Cluster(kafka)
-        self._children = children
-        self._lives_before: dict[str, int] = {}
-        """The number of lives of workers before the topics were grown."""
-
-    @property
-    def groups(self) -> dict[Runs, str]:
-        """Return the workers' groups on the topics in use."""
-        return {runs: runs.group(self.topics.group(GROUP, PREFIX)) for runs in (Runs.ENFORCED, Runs.SHADOW)}
-
-    @property
-    def changelogs(self) -> dict[Runs, str]:
-        """Return their changelogs."""
-        return {runs: f"{group}-sessions-changelog" for runs, group in self.groups.items()}
+        self.groups = {runs: runs.group(GROUP) for runs in (Runs.ENFORCED, Runs.SHADOW)}
+        """The workers' groups."""
+        self.changelogs = {runs: f"{group}-sessions-changelog" for runs, group in self.groups.items()}
 
     def make_topics(self) -> None:
         """Create all topics that do not exist."""
@@ -137,42 +124,20 @@ class System:
             self.codes[name] = self.codes.get(name, 0) or code
 
     def watched(self) -> list[Group]:
-        """Return the watched offsets: of bridges, then of both worker groups."""
-        bridges = [Group(self.bootstrap, one.bridge_group, one.session_sources) for one in self.topics.sets[:-1]]
-        return [*bridges, *(self.watch(runs) for runs in self.groups)]
+        """Return the watched offsets of both worker groups."""
+        return [Group(self.bootstrap, group, self.topics.session_sources) for group in self.groups.values()]
 
-    def watch(self, runs: Runs) -> Group:
-        """Return the watched offsets of a group of workers."""
-        return Group(self.bootstrap, self.groups[runs], self.topics.session_sources)
-
-    def grow(self, number: int) -> Child:
-        """Start `haltline topics grow`; `number` counts its runs."""
-        options = ["--to", str(grown.TO), "--bootstrap", self.bootstrap, "--prefix", PREFIX, "--group", GROUP]
-        return self._children.start_module(
-            f"{TOPICS}.{number}", processes.WORKER, ["topics", "grow", *options], must_run=False
-        )
-
-    def follow(self) -> dict[Runs, dict[str, Any]]:
-        """Use the new topics, as what is started from now on does. Return the copied states by group."""
-        self.topics, self.partitions = current_topics(self.bootstrap, PREFIX), grown.TO
-        self._lives_before = dict(self.fleet.ended)
-        return {runs: verify.last_states(self.read([changelog])) for runs, changelog in self.changelogs.items()}
-
-    def owners(self, runs: Runs, *, before: bool = False) -> Owners:
-        """Return the owners of a group's partitions from the processes' logs; `before` the topics were grown."""
-        files = []
-        for name in (SHADOW,) if runs is Runs.SHADOW else self.workers:
-            count = self._lives_before.get(name, 0)
-            mine = self.logs.glob(f"{name}.*.log")
-            files += [file for file in mine if (int(file.suffixes[-2][1:]) <= count) is before]
-        return owners_of(files, self.fleet.pids)
+    def owners(self, runs: Runs) -> Owners:
+        """Return the owners of a group's partitions from the processes' logs."""
+        names = (SHADOW,) if runs is Runs.SHADOW else self.workers
+        return owners_of([file for name in names for file in self.logs.glob(f"{name}.*.log")], self.fleet.pids)
 
     def wait_for_readers(self) -> None:
         """Wait until table and read model have caught up. The comparison finds what is missing."""
         ends: dict[tuple[str, int], int] = {}
         records = 0
-        for record in self.read([name for one in self.topics.sets for name in one.all]):
-            records += not is_copy(record.topic, record.headers, self.topics.older_names)
+        for record in self.read(self.topics.all):
+            records += 1
             ends[record.topic, record.partition] = record.offset + 1
         expected = places(ends, self.topics)
         deadline = time.monotonic() + SETTLE_WITHIN_S

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -116,19 +115,16 @@ def check_dead_letters(
     records: Iterable[LogRecord],
     *,
     name_of: Callable[[str, LogRecord], str] = lambda topic, _: topic,
-    originals: Mapping[Place, Place] = MappingProxyType({}),
 ) -> Check:
     """Check that every bad record is kept unchanged with its reason and place; a redelivery may repeat it.
 
     `name_of` returns the topic that a dead letter is about, when several topics had the same name.
-    `originals` has the place of the original by that of a copy on grown topics.
     """
     differences: list[Difference] = []
     seen: Counter[Place] = Counter()
     for record in records:
         letter = DeadLetter.from_record(record.key, record.value, record.headers)
-        read = (name_of(letter.topic, record), letter.partition, letter.offset)
-        place = originals.get(read, read)
+        place = (name_of(letter.topic, record), letter.partition, letter.offset)
         seen[place] += 1
         if place not in truth.dead:
             text = f"expected no dead letter, got one: {letter.reason}, {letter.detail:.200}"
@@ -136,21 +132,15 @@ def check_dead_letters(
         elif letter.reason is not truth.dead[place]:
             differences.append(_at(place, f"expected {truth.dead[place]}, got {letter.reason}", "other reason"))
         elif (letter.key, letter.raw, [*letter.record_headers]) != (
-            sources[read].key,
-            sources[read].value,
-            [*sources[read].headers],
+            sources[place].key,
+            sources[place].value,
+            [*sources[place].headers],
         ):
             differences.append(_at(place, "expected the record's own bytes and headers, got others", "other bytes"))
     missing = truth.dead.keys() - seen.keys()
     differences += [_at(place, "expected a dead letter, got none", MISSING) for place in sorted(missing)]
     repeated = seen.total() - len(seen)
     return Check("every bad record is kept", f"{len(truth.dead):,}, {repeated:,} repeated", tuple(differences))
-
-
-def place_of_letter(record: LogRecord) -> Place:
-    """Return the place that a dead letter is about."""
-    letter = DeadLetter.from_record(record.key, record.value, record.headers)
-    return letter.topic, letter.partition, letter.offset
 
 
 def check_audit(

@@ -1,22 +1,17 @@
 """A simulated confluent-kafka AdminClient with the methods that the product uses."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from concurrent.futures import Future
 from types import SimpleNamespace
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import ConfigSource  # type: ignore[attr-defined]  # documented there; its stubs miss it
 
 from benchmarks.simulator.broker import CLUSTER_ID, Broker
 from benchmarks.simulator.process import Process
 
 _LATEST = -1
 _BROKER = 1
-_CLEANUP: Final = "cleanup.policy"
-_COMPACT: Final = "compact"
-_LOST_SHARE: Final = 0.05
-"""The share of requests that are carried out although the response is lost."""
 
 
 def metadata_of(broker: Broker, topic: str | None = None) -> Any:
@@ -108,60 +103,6 @@ class SimAdmin:
                 offset = log.high if spec._value == _LATEST else log.start
                 answers[place] = _done(SimpleNamespace(offset=offset, timestamp=-1))
         return answers
-
-    def create_topics(self, new: Sequence[Any], *, request_timeout: float = 60.0) -> "dict[str, Future[Any]]":
-        """Create topics one by one. At times the response is lost."""
-        world = self._process.world
-        try:
-            self._broker.request(request_timeout)
-        except KafkaException as away:
-            return {one.topic: _failed(away) for one in new}
-        answers: dict[str, Future[Any]] = {}
-        for one in new:
-            world.point("request")
-            if one.topic in self._broker.topics:
-                there = KafkaError(KafkaError.TOPIC_ALREADY_EXISTS, "it exists")
-                answers[one.topic] = _failed(KafkaException(there))
-            else:
-                compacted = one.config.get(_CLEANUP) == _COMPACT
-                self._broker.create(one.topic, one.num_partitions, compacted=compacted)
-                answers[one.topic] = _done(None)
-        if world.chance(_LOST_SHARE):
-            lost = KafkaException(KafkaError(KafkaError._TIMED_OUT, "no response"))
-            return {name: _failed(lost) for name in answers}
-        return answers
-
-    def describe_configs(self, resources: Sequence[Any], *, request_timeout: float = 60.0) -> "dict[Any, Future[Any]]":
-        """Return by resource the settings of a topic that differ from the defaults."""
-        self._broker.request(request_timeout)
-        return {resource: _done(self._settings(resource.name)) for resource in resources}
-
-    def _settings(self, topic: str) -> dict[str, Any]:
-        value = _COMPACT if self._broker.topics[topic].compacted else "delete"
-        source = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
-        return {_CLEANUP: SimpleNamespace(name=_CLEANUP, value=value, source=source)}
-
-    def describe_consumer_groups(
-        self, names: Sequence[str], *, request_timeout: float = 60.0
-    ) -> "dict[str, Future[Any]]":
-        """Return the members of each group."""
-        try:
-            self._broker.request(request_timeout)
-        except KafkaException as away:
-            return {name: _failed(away) for name in names}
-        return {name: self._group(name) for name in names}
-
-    def _group(self, name: str) -> "Future[Any]":
-        group = self._broker.groups.get(name)
-        if group is None:
-            return _failed(KafkaException(KafkaError(KafkaError.GROUP_ID_NOT_FOUND, "no such group")))
-        if not group.loaded:
-            return _failed(KafkaException(KafkaError(KafkaError.COORDINATOR_LOAD_IN_PROGRESS, "it loads")))
-        members = [
-            SimpleNamespace(client_id=one.id, group_instance_id=one.instance_id, host="simulated")
-            for one in group.members.values()
-        ]
-        return _done(SimpleNamespace(members=members))
 
 
 class _Answer:

@@ -4,8 +4,6 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
-from operator import attrgetter
 from typing import Final, NoReturn, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -23,12 +21,9 @@ from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, core
 from benchmarks.simulator.world import World
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import prepare
-from haltline.schemas.topics import Topics
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
-from haltline.streams.kafka.topic_sets import current_topics, present
-from haltline.streams.runtime.bridge import Bridge, EverySet
 from haltline.streams.runtime.membership import Hooks, Membership
 from haltline.streams.runtime.ports import Outbox
 from haltline.streams.runtime.processor_api import Load
@@ -36,7 +31,6 @@ from haltline.streams.runtime.worker_process import Worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.session_metrics import SessionMetrics
-from haltline.streams.system import System
 
 GROUP: Final = "haltline"
 AUDIT_GROUP: Final = "haltline-audit"
@@ -46,13 +40,8 @@ _BURST_ENDS_SHARE: Final = 0.25
 """The share of records after which the traffic pauses."""
 
 
-def start_worker(
-    world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int, follows: bool
-) -> Process:
-    """Start a worker.
-
-    `follows`: it asks which topics are in use, as after they were grown.
-    """
+def start_worker(world: World, broker: Broker, name: str, *, instance_id: str | None, standbys: int) -> Process:
+    """Start a worker."""
     process = Process(world, name)
     system = system_of(process, broker)
     loop = SimLoop(process)
@@ -65,65 +54,42 @@ def start_worker(
         )  # fmt: skip
 
     async def main() -> None:
-        topics = topics_in_use(process, system) if follows else TOPICS
-        sets = present(ADDRESS, topics, client={}, system=system) if topics.older else [topics]
-        older = tuple(one.control for one in sets[:-1])
-        settings = replace(
-            settings_of(topics),
-            instance_id=instance_id,
-            standby_replicas=standbys,
-            older_controls=older,
-        )
+        settings = replace(SETTINGS, instance_id=instance_id, standby_replicas=standbys)
         end = cast("Callable[[BaseException], NoReturn]", process.end)
-        bridges = [Bridge(settings, *pair, NoMetrics(), on_failure=end, system=system) for pair in pairwise(sets)]
 
         def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
             return SessionProcessor(
                 core(),
-                topics=topics,
-                partitions=outbox.partitions(topics.actions) if follows else PARTITIONS,
+                topics=TOPICS,
+                partitions=PARTITIONS,
                 load=load,
-                outbox=EverySet(outbox, sets) if bridges else outbox,
+                outbox=outbox,
                 metrics=SessionMetrics(NoMetrics()),
                 now_ms=system.time_ms,
                 changelog=settings.changelog,
             )
 
-        for bridge in bridges:
-            bridge.start()
         await Worker(settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system).run()
-        for bridge in bridges:
-            bridge.stop()
 
     loop.start(main)
     return process
 
 
-def settings_of(topics: Topics) -> WorkerSettings:
-    """Return the settings of workers on a set of topics."""
-    return WorkerSettings(
-        bootstrap=ADDRESS,
-        sources=topics.session_sources,
-        group=topics.group(GROUP, TOPICS.prefix),
-        control=topics.control,
-        checkpoint_interval_s=0.6,
-        max_poll_records=20,
-        session_timeout_s=SESSION_S,
-        rebalance_timeout_s=2 * SESSION_S,
-        delivery_timeout_s=8.0,
-        recovery_stuck_after_s=15.0,
-        watermark_interval_s=2.0,  # within the time after which a history ends: late records are seen
-    )
-
-
-def topics_in_use(process: Process, system: System) -> Topics:
-    """Return the set of topics that what starts now uses. Raises Unreachable."""
-    topics = current_topics(ADDRESS, TOPICS.prefix, system=system)
-    process.topics = topics.prefix
-    return topics
-
-
-CHANGELOG: Final = settings_of(TOPICS).changelog
+SETTINGS: Final = WorkerSettings(
+    bootstrap=ADDRESS,
+    sources=TOPICS.session_sources,
+    group=GROUP,
+    control=TOPICS.control,
+    checkpoint_interval_s=0.6,
+    max_poll_records=20,
+    session_timeout_s=SESSION_S,
+    rebalance_timeout_s=2 * SESSION_S,
+    delivery_timeout_s=8.0,
+    recovery_stuck_after_s=15.0,
+    watermark_interval_s=2.0,  # within the time after which a history ends: late records are seen
+)
+"""The settings of every worker."""
+CHANGELOG: Final = SETTINGS.changelog
 
 
 def sink_of(life: int) -> str:
@@ -131,9 +97,7 @@ def sink_of(life: int) -> str:
     return f"audit-{life}"
 
 
-def start_sink(
-    world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str, *, follows: bool
-) -> Process:
+def start_sink(world: World, broker: Broker, name: str, table: MemoryAuditTable, sink: str) -> Process:
     """Start an audit sink."""
     process = Process(world, name)
     settings = AuditSettings(
@@ -142,11 +106,7 @@ def start_sink(
     )  # fmt: skip
 
     def run() -> None:
-        system, topics = system_of(process, broker), TOPICS
-        if follows:
-            process.on_signal = lambda: process.end("stopped")
-            topics = topics_in_use(process, system)
-        reading = AuditSink(replace(settings, topics=topics), table=table, system=system)
+        reading = AuditSink(settings, table=table, system=system_of(process, broker))
         process.on_signal = reading.stop
         reading.run()
         process.end("stopped")
@@ -155,7 +115,7 @@ def start_sink(
     return process
 
 
-def start_console(world: World, broker: Broker, name: str, engine: Engine, *, follows: bool) -> Process:
+def start_console(world: World, broker: Broker, name: str, engine: Engine) -> Process:
     """Start the part of the console that updates the read model."""
     process = Process(world, name)
     system = system_of(process, broker)
@@ -163,8 +123,7 @@ def start_console(world: World, broker: Broker, name: str, engine: Engine, *, fo
     process.on_signal = stop.set
 
     def run() -> None:
-        topics = topics_in_use(process, system) if follows else TOPICS
-        feeder = Feeder(engine, ADDRESS, topics=topics, group="haltline-console", look_every_s=4.0, system=system)
+        feeder = Feeder(engine, ADDRESS, topics=TOPICS, group="haltline-console", look_every_s=4.0, system=system)
         feeder.start()
         while not stop.wait(1.0):
             if feeder.failure is not None:
@@ -179,14 +138,7 @@ def start_console(world: World, broker: Broker, name: str, engine: Engine, *, fo
 class Traffic:
     """Sends the records of agents and operators, and retries until all are delivered."""
 
-    def __init__(
-        self,
-        world: World,
-        broker: Broker,
-        records: list[Sent],
-        seconds: float,
-        topic_of: Callable[[Sent], str] = attrgetter("topic"),
-    ) -> None:
+    def __init__(self, world: World, broker: Broker, records: list[Sent], seconds: float) -> None:
         self.process = process = Process(world, "traffic")
         system = system_of(process, broker)
         self.done = False
@@ -195,7 +147,7 @@ class Traffic:
             producer = system.producer({"delivery.timeout.ms": 120_000})
             pause_s = seconds / max(1, len(records))
             for record in records:
-                producer.produce(topic_of(record), key=record.key, value=record.value, on_delivery=_delivered)
+                producer.produce(record.topic, key=record.key, value=record.value, on_delivery=_delivered)
                 if world.chance(_BURST_ENDS_SHARE):
                     producer.poll(0)
                     system.sleep(pause_s / _BURST_ENDS_SHARE)

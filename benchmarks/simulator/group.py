@@ -308,9 +308,8 @@ def shared_out(group: Group) -> dict[str, Assigned]:
     at = int(group.world.random() * len(members)) if members else 0
     topics = sorted({topic for member in members for topic in member.topics})
     for topic in topics:
-        subscribed = [member for member in members if topic in member.topics]
         for number in range(len(group.broker.topics[topic].logs) if topic in group.broker.topics else 0):
-            found[subscribed[at % len(subscribed)].id].append((topic, number))
+            found[members[at % len(members)].id].append((topic, number))
             at += 1
     return {member_id: frozenset(places) for member_id, places in found.items()}
 

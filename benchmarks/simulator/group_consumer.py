@@ -42,13 +42,7 @@ class GroupMember:
     """Counts joins and revocations, so that outdated responses are ignored."""
 
     def __post_init__(self) -> None:
-        others = self.process.on_drop
-
-        def on_drop() -> None:
-            others()
-            self.group.drop(self.id)
-
-        self.process.on_drop = on_drop
+        self.process.on_drop = lambda: self.group.drop(self.id)
 
     @property
     def _gone(self) -> bool:

@@ -1,8 +1,8 @@
 """One history: processes run under a plan of faults, then without; the results are compared with the expected ones."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final
 
 from confluent_kafka import KafkaException
 from sqlalchemy.exc import OperationalError
@@ -16,7 +16,6 @@ from benchmarks.simulator.fleet import (
     GROUP,
     Traffic,
     open_read_model,
-    settings_of,
     sink_of,
     start_console,
     start_sink,
@@ -27,8 +26,7 @@ from benchmarks.simulator.log import Log
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import CONSOLE, FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.process import Process, described
-from benchmarks.simulator.sets import appended
-from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, traffic
+from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Stuck, World
 from haltline.schemas.topics import LAYOUT, Cleanup
 from haltline.streams.audit.memory import MemoryAuditTable
@@ -60,18 +58,8 @@ _EMBEDDED_SHARE: Final = 0.1
 class History:
     """The state of a history while it runs."""
 
-    follows = False
-    """Whether processes ask which set of topics is in use when they start."""
-    faults_for_s = FAULTS_FOR_S
-
     def __init__(self, seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None):
         self.seed = seed
-        self.topics = TOPICS
-        """The set of topics that is in use."""
-        self.stale = False
-        """Whether a service has used an older set for a while, after it was grown."""
-        self.copied: Mapping[str, Any] = {}
-        """The states that were copied into it, as JSON by session or scope."""
         self.world = world = World(seed, tell=tell)
         rng = random.Random(f"{seed} shape")
         self.broker = broker = Broker(world, embedded=rng.random() < _EMBEDDED_SHARE)
@@ -112,18 +100,14 @@ class History:
 
     def start(self, name: str) -> None:
         """Start a process of this name."""
-        world, broker, follows = self.world, self.broker, self.follows
+        world, broker = self.world, self.broker
         if name in self.instances:
             instance_id = self.instances[name]
-            process = start_worker(
-                world, broker, name, instance_id=instance_id, standbys=self.standbys, follows=follows
-            )
+            process = start_worker(world, broker, name, instance_id=instance_id, standbys=self.standbys)
         elif name == CONSOLE:
-            process = start_console(
-                world, broker, name, far_away(self.engine, self.around_transaction), follows=follows
-            )
+            process = start_console(world, broker, name, far_away(self.engine, self.around_transaction))
         else:
-            process = start_sink(world, broker, name, self.table, sink_of(self.sink), follows=follows)
+            process = start_sink(world, broker, name, self.table, sink_of(self.sink))
         self.running[name] = process
         self.changed_at = max(self.changed_at, self.world.now)
         self.all.append(process)
@@ -236,8 +220,7 @@ class History:
 
     def compact(self) -> None:
         """Start new segments and compact the compacted topics."""
-        compacted = [name for one in self.topics.sets for name in (settings_of(one).changelog, one.control)]
-        for name in (CHANGELOG,) if self.broker.embedded else compacted:
+        for name in (CHANGELOG,) if self.broker.embedded else (CHANGELOG, TOPICS.control):
             for log in self.broker.topics[name].logs:
                 log.roll()
             self.broker.compact(name)
@@ -245,9 +228,9 @@ class History:
     def strike_at(self, step: Step) -> None:
         """Apply a fault at one of the next times that the target passes the point named by the step."""
         points = {
-            "changelog": settings_of(self.topics).changelog,
-            "output": self.topics.interventions,
-            "entry": self.topics.control,
+            "changelog": CHANGELOG,
+            "output": TOPICS.interventions,
+            "entry": TOPICS.control,
             "table": "table commit",
         }
         strikes = self.world.at_point.setdefault(points.get(step.point, step.point), [])
@@ -296,7 +279,7 @@ class History:
             for process in last:
                 process.terminate()
             self.until(lambda: not self.running)
-            self.broker.compact(settings_of(self.topics).changelog, whole=True)
+            self.broker.compact(CHANGELOG, whole=True)
         except Stuck as stuck:
             outcome.differences.append(f"{stuck}: {self.where()}")
         else:
@@ -317,12 +300,12 @@ class History:
         world = self.world
         records = traffic(self.seed, life)
         seconds = world.between(0.5, 1.0) * FAULTS_FOR_S
-        self.traffic = Traffic(world, self.broker, records, seconds, self.topic_of)
+        self.traffic = Traffic(world, self.broker, records, seconds)
         self.all.append(self.traffic.process)
         for step in self.plan:
             if step.life == life:
                 world.after(step.at_s, lambda step=step: self.do(step))  # type: ignore[misc]  # binds it
-        end = self.broker.heals_at = world.now + self.faults_for_s + 1.0
+        end = self.broker.heals_at = world.now + FAULTS_FOR_S + 1.0
         world.after(end - world.now, self.heal)
         self.until(lambda: world.now > end or bool(self.unexpected))
         self.until(self.is_done)
@@ -350,7 +333,7 @@ class History:
         """Recreate the topic of actions while nothing is sent and after all of it was read."""
         topic = TOPICS.actions
         readers = self.stop([*self.sinks, CONSOLE])
-        self.gone.keep(appended(self.broker, topic), appended(self.broker, TOPICS.dead_letter))
+        self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
         workers = [process for name, process in self.running.items() if name in self.instances]
         self.broker.recreate(topic)
         self.until(lambda: not any(process.alive for process in workers))
@@ -377,16 +360,10 @@ class History:
         )
 
     def progress(self) -> Iterator[tuple[str, int, Log]]:
-        """Yield each partition of the sources with the offset that its readers have committed: workers or bridges."""
-        for one in self.topics.sets:
-            group = self.group if one is self.topics else group_of(self.broker, one.bridge_group)
-            for topic in one.session_sources:
-                for number, log in enumerate(self.broker.topics[topic].logs):
-                    yield f"{topic}[{number}]", group.offsets.get((topic, number), (0, ""))[0], log
-
-    def topic_of(self, record: Sent) -> str:
-        """Return the topic to which a record of the traffic is sent now."""
-        return record.topic
+        """Yield each partition of the sources with the offset that the workers have committed."""
+        for topic in TOPICS.session_sources:
+            for number, log in enumerate(self.broker.topics[topic].logs):
+                yield f"{topic}[{number}]", self.group.offsets.get((topic, number), (0, ""))[0], log
 
     def where(self) -> str:
         """Return what is behind: partitions, table and read model."""

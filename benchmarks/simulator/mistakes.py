@@ -6,14 +6,10 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, Message
 
 from benchmarks.simulator import old_rules
-from benchmarks.simulator.fleet import CHANGELOG
-from benchmarks.simulator.workload import TOPICS
 from haltline.console.read_model.feeder import Feeder
 from haltline.streams.audit.memory import OpenMemoryTable, Step
 from haltline.streams.audit.writer import AuditWriter
-from haltline.streams.operator.changelog_topics import Changelogs, Span
-from haltline.streams.operator.next_set import NextChangelog
-from haltline.streams.runtime import bridge, changelog
+from haltline.streams.runtime import changelog
 from haltline.streams.runtime.changelog import Claim, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
@@ -21,7 +17,6 @@ from haltline.streams.runtime.control_entries import ControlEntries
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from haltline.streams.runtime.topic_watch import TopicWatch
 from haltline.streams.runtime.worker_process import Worker
-from haltline.streams.sessions.state_cache import forget
 
 Changed = tuple[Any, str, object]
 """A class or a module, the name of an attribute, and the attribute's new value."""
@@ -206,29 +201,6 @@ def _read_model_ahead() -> Iterable[Changed]:
     yield Feeder, "_advance", lambda *_: None
 
 
-def _origin_dropped() -> Iterable[Changed]:
-    yield bridge, "headers_of_copy", lambda record, _older: record.headers
-
-
-def _grown_from_reported_ends() -> Iterable[Changed]:
-    claim = Changelogs.claim
-
-    def only_next(self: Changelogs, span: Span, states: Any, producer: Any) -> None:
-        if span.topic != CHANGELOG:
-            claim(self, span, states, producer)
-
-    yield Changelogs, "claim", only_next
-
-
-def _offsets_not_copied() -> Iterable[Changed]:
-    put = NextChangelog.put
-
-    def without(self: NextChangelog, partition: int, key: bytes, value: bytes) -> None:
-        put(self, partition, key, forget(key, value, dict.fromkeys(TOPICS.session_sources, 0)))
-
-    yield NextChangelog, "put", without
-
-
 ALL: Final = (
     Mistake("claim not read", "a partition is owned before its claim was read", _claim_not_read),
     Mistake("late records taken", "records of a replaced owner count", _late_records_taken),
@@ -247,9 +219,6 @@ ALL: Final = (
     Mistake("rows before positions", "the audit's rows are committed before its positions", _rows_before_positions),
     Mistake("table not compared", "a sink does not look where the table stands", _table_not_compared),
     Mistake("read model ahead", "the read model's offsets are committed before its rows", _read_model_ahead),
-    Mistake("origin dropped", "the bridge's copies do not name their origin", _origin_dropped),
-    Mistake("offsets not copied", "topics grow without the offsets that states include", _offsets_not_copied),
-    Mistake("reported ends grown", "topics grow up to the reported end of the changelog", _grown_from_reported_ends),
     Mistake("rules of 9484a9e", "recovery is believed, and the offset moved to the end", old_rules.changes),
 )
 BY_NAME: Final = {mistake.name: mistake for mistake in ALL}

@@ -39,11 +39,6 @@ class Deed(StrEnum):
     LAG = "lag"
     ADD = "add"
     """Add another worker, or start it again if it has stopped."""
-    GROW = "grow"
-    """An operator stops the workers, gives the topics more partitions, and starts the workers and services again.
-
-    The first run of the command is killed `seconds` after it has begun with what the point names.
-    """
 
 
 class Step(NamedTuple):

@@ -59,8 +59,6 @@ class Process:
         """It runs, but reaches no group coordinator and no partition leader for writes."""
         self.reason: str | BaseException = ""
         """Why it ended: an exception, or "stopped", or "killed"."""
-        self.topics = ""
-        """The prefix of the set of topics that it uses, if it asked which one is in use."""
         self.on_end: list[Callable[[], object]] = []
         """Called when it ends; `on_unreachable` when it is frozen or cut off. They close its connections."""
         self.on_unreachable: list[Callable[[], object]] = []

@@ -7,14 +7,13 @@ depends on the single record only.
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from benchmarks.simulator.growth import Growth, is_growth
 from benchmarks.simulator.history import History
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import Step
 from benchmarks.simulator.upgrade import Upgrade, is_upgrade
 from haltline.console.read_model import feeder
 from haltline.streams.audit import sink
-from haltline.streams.runtime import bridge, confirmed_producer, source_reader, worker_process, zombie_guard
+from haltline.streams.runtime import confirmed_producer, source_reader, worker_process, zombie_guard
 
 _PACES: Final = (
     (source_reader, "_LOOK_EVERY_S", 0.8),
@@ -22,7 +21,6 @@ _PACES: Final = (
     (zombie_guard, "_BEAT_EVERY_S", 0.5),
     (confirmed_producer, "_POLL_EVERY_S", 0.02),
     (sink, "_STOP_SEEN_WITHIN_S", 0.8),
-    (bridge, "_POLL_S", 0.8),
     (feeder, "_WAIT_S", 0.8),
     (feeder, "_ALONG_S", 1.0),
     (feeder, "Redaction", lambda _: None),
@@ -34,7 +32,7 @@ _TRIES: Final = 12
 def run(seed: int, plan: Sequence[Step] | None = None, *, tell: Callable[[str], object] | None = None) -> Outcome:
     """Run one history, under its own plan or the given one."""
     slow_down()
-    kind = Upgrade if is_upgrade(seed) else Growth if is_growth(seed) else History
+    kind = Upgrade if is_upgrade(seed) else History
     return kind(seed, plan, tell=tell).run()
 
 

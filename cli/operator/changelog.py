@@ -26,13 +26,14 @@ def release(*, at: Cluster, as_json: AsJson = False) -> None:
     Example: haltline changelog release --bootstrap kafka-1:9092
     """
     from haltline.streams.engine.groups import Runs
-    from haltline.streams.operator.changelog_topics import Changelogs
+    from haltline.streams.operator.changelog_topics import partitions_of_all, require_no_members, write_release_markers
 
-    with Changelogs(at.bootstrap, changelogs_of(at.topics, at.workers), client=at.client_config) as changelogs:
-        for missing in changelogs.missing:
-            typer.echo(f"haltline: {missing}", err=True)
-        changelogs.require_no_members([runs.group(at.workers) for runs in (Runs.ENFORCED, Runs.SHADOW)])
-        offsets = changelogs.write_release_markers()
+    places, missing = partitions_of_all(at.bootstrap, changelogs_of(at.topics, at.workers), at.client_config)
+    for why in missing:
+        typer.echo(f"haltline: {why}", err=True)
+    groups = [runs.group(at.workers) for runs in (Runs.ENFORCED, Runs.SHADOW)]
+    require_no_members(at.bootstrap, groups, at.client_config)
+    offsets = write_release_markers(at.bootstrap, places, at.client_config)
     if as_json:
         print_json(
             [

@@ -92,7 +92,7 @@ def init(
     for line in printed:
         say(line)
     if "kafka.bootstrap" in values:
-        say("Next: haltline topics create --partitions 12 --replication 3, then haltline up, or haltline doctor")
+        say("Next: haltline topics create --replication 3, then haltline up, or haltline doctor")
     else:
         say("Next: haltline up")
     say(f"An agent's lines: haltline init --framework NAME, one of {', '.join(_frameworks())}")

@@ -1,18 +1,16 @@
-"""`haltline topics`: create them on a cluster, check them, print or apply the permissions."""
+"""`haltline topics`: create them on a cluster or for a new prefix, check them, print or apply the permissions."""
 
 import logging
 from collections.abc import Callable
 from dataclasses import asdict
-from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from haltline.cli.audit_table import AuditGroup
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, Client, Exit, UsageErrors, console, fail, option_of, print_json
+from haltline.cli.common import AsJson, Exit, UsageErrors, console, fail, group_of, option_of, print_json
 from haltline.cli.tables import print_table
 from haltline.schemas.topics import Topics
 
@@ -20,12 +18,18 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from haltline.streams.kafka.topics import TopicReport
-    from haltline.streams.operator.grow import Group
 
 topics = typer.Typer(
     help="Create haltline's topics on a cluster, check them, or print the permissions on them.", no_args_is_help=True
 )
 _log = logging.getLogger(__name__)
+
+PARTITIONS: Final = 24
+_OF_A_WORKER: Final = 3
+"""Partitions for each worker, so that their shares are about equal."""
+
+Partitions = Annotated[int, typer.Option(help="Number of partitions of each topic.", min=1)]
+Replication = Annotated[int, typer.Option(help="Number of replicas of each partition.", min=1)]
 
 
 @topics.command()
@@ -33,23 +37,24 @@ _log = logging.getLogger(__name__)
 def create(
     *,
     at: Cluster,
-    partitions: Annotated[int, typer.Option(help="Number of partitions of each topic.", min=1)] = 12,
-    replication: Annotated[int, typer.Option(help="Number of replicas of each partition.", min=1)] = 3,
+    partitions: Partitions = PARTITIONS,
+    replication: Replication = 3,
     as_json: AsJson = False,
 ) -> None:
     """Create every topic that is missing. Topics that exist stay as they are; exit 1 when one differs.
 
-    Example: haltline topics create --bootstrap kafka-1:9092 --partitions 12 --replication 3
+    Example: haltline topics create --bootstrap kafka-1:9092 --partitions 24 --replication 3
     """
     from haltline.streams.kafka.topics import create_topics
 
     changelogs = changelogs_of(at.topics, at.workers)
-    _report(
-        at.bootstrap,
-        at.client_config,
-        lambda admin: create_topics(admin, at.topics, partitions, replication, changelogs=changelogs),
-        as_json=as_json,
+    reports = _requested(
+        at, lambda admin: create_topics(admin, at.topics, partitions, replication, changelogs=changelogs)
     )
+    _print(reports, as_json=as_json)
+    if not as_json:
+        typer.echo(workers_fed(max(report.partitions for report in reports)))
+    _require_ok(reports)
 
 
 @topics.command()
@@ -69,70 +74,60 @@ def check(
     from haltline.streams.kafka.topics import check_topics
 
     changelogs = changelogs_of(at.topics, at.workers)
-    _report(
-        at.bootstrap,
-        at.client_config,
-        lambda admin: check_topics(admin, at.topics, changelogs=changelogs, partitions=partitions),
-        as_json=as_json,
-    )
-    if not at.topics.older or as_json:
-        return
-    from haltline.streams.operator.grow import older_sets
-
-    for one in older_sets(at.bootstrap, at.topics, client=at.client_config):
-        last = (
-            "none" if one.last_ms is None else f"{datetime.fromtimestamp(one.last_ms / 1000, UTC):%Y-%m-%d %H:%M:%S}Z"
-        )
-        typer.echo(f"{one.prefix}*, an older set: {one.waiting} records wait for the bridge; last record: {last}")
+    reports = _requested(at, lambda admin: check_topics(admin, at.topics, changelogs=changelogs, partitions=partitions))
+    _print(reports, as_json=as_json)
+    _require_ok(reports)
 
 
 @topics.command()
 @with_cluster("group")
-def grow(
+def new(
     *,
     at: Cluster,
-    to: Annotated[int, typer.Option(help="New number of partitions of each topic.", min=2)],
+    source: Annotated[str, typer.Option("--from", help="Prefix of the present topics.", metavar="PREFIX")],
+    source_group: Annotated[
+        str, typer.Option("--from-group", help="Group of their workers. Default: of their prefix.", metavar="NAME")
+    ] = "",
+    partitions: Partitions = PARTITIONS,
+    replication: Replication = 3,
     sealing_key: Annotated[
         Path | None, option_of("workers.sealing_key", more="Seals the entries of control again.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Create topics with more partitions, and copy the states of sessions to them. Stop all workers before.
+    """Create the topics of a new prefix, and copy `control` and `policies` to them: kills stay in force.
 
-    Agents go on meanwhile. What is started afterwards uses the new topics; a bridge in the workers serves guards on the
-    old ones. After a failure, run it again.
+    For more partitions, which a topic with sessions cannot get. Stop the workers of both prefixes before. After a
+    failure, run it again. Exit 1 when the new topics have other records.
 
-    Example: haltline topics grow --to 48 --bootstrap kafka-1:9092
+    Example: haltline topics new --from haltline. --prefix fleet. --partitions 96 --bootstrap kafka-1:9092
     """
-    from haltline.streams.operator.grow import Growing, partitions_in_use
-
-    count = partitions_in_use(at.bootstrap, at.topics, at.client_config)
-    done = {"prefix": at.topics.prefix, "partitions": count, "states": 0, "entries": 0}
-    if to < count or (to == count and not at.topics.older):
-        fail(f"--to: expected more than the {count} partitions of {at.topics.actions}, got {to}", Exit.USAGE)
-    if to > count:
-        groups, step = groups_of(at), partial(typer.echo, err=True)
-        with UsageErrors(OSError, ValueError):
-            growing = Growing(
-                at.bootstrap, at.topics, groups, to, client=at.client_config, sealing_key=sealing_key, step=step
-            )
-        grown = growing.run()
-        done = {"prefix": grown.topics.prefix} | {name: getattr(grown, name) for name in list(done)[1:]}
-    if as_json:
-        print_json(done)
-    else:
-        typer.echo(f"in use: {done['prefix']}*, {done['partitions']} partitions; {done['states']} states copied")
-
-
-def groups_of(at: Cluster) -> "list[Group]":
-    """The groups of workers, of now and with the next topics."""
     from haltline.streams.engine.groups import Runs
-    from haltline.streams.operator.grow import Group
+    from haltline.streams.kafka.topics import create_topics
+    from haltline.streams.kafka.topics_in_use import topics_in_use
+    from haltline.streams.operator.changelog_topics import require_no_members
+    from haltline.streams.operator.new_prefix import NewPrefix
 
-    names = at.workers, at.topics.next.group(at.workers, at.topics.prefix)
-    now, following = (changelogs_of(at.topics, name) for name in names)
-    groups = [runs.group(at.workers) for runs in (Runs.ENFORCED, Runs.SHADOW)]
-    return [Group(*one) for one in zip(groups, now, following, strict=True)]
+    if source == at.prefix:
+        fail(f"--prefix: expected another prefix than that of --from, got {source}", Exit.USAGE)
+    present = topics_in_use(at.bootstrap, source, client=at.client_config)
+    target, changelogs = at.topics, changelogs_of(at.topics, at.workers)
+    with UsageErrors(OSError, ValueError):
+        copying = NewPrefix(
+            at.bootstrap, present, target, changelogs[0], client=at.client_config, sealing_key=sealing_key
+        )
+    reports = _requested(at, lambda admin: create_topics(admin, target, partitions, replication, changelogs=changelogs))
+    if differences := [str(difference) for report in reports for difference in report.differences]:
+        fail("; ".join(differences), Exit.NO)
+    names = (source_group or group_of(source), at.workers)
+    groups = [runs.group(name) for name in names for runs in (Runs.ENFORCED, Runs.SHADOW)]
+    require_no_members(at.bootstrap, groups, at.client_config)
+    entries, policies = copying.copy()
+    if as_json:
+        print_json({"prefix": target.prefix, "partitions": partitions, "entries": entries, "policies": policies})
+        return
+    typer.echo(f"{target.prefix}*: {entries} entries of control and {policies} policies copied from {source}*")
+    typer.echo(workers_fed(partitions))
 
 
 @topics.command()
@@ -168,7 +163,7 @@ def acls(
 
     principals = {Role.AGENT: agent, Role.WORKER: worker, Role.AUDIT: audit, Role.OPERATOR: operator}
     principals |= {Role.NOTIFIER: notifier, Role.SHADOW: shadow}
-    used, group = (at.topics, at.workers) if carry_out else (Topics(at.prefix), at.group)
+    used, group = (at.topics if carry_out else Topics(at.prefix)), at.workers
     expected = grants(principals, used, changelogs=changelogs_of(used, group), group=group, audit_group=audit_group)
     if carry_out:
         open_consumer(at.bootstrap, client=at.client_config).close()  # fails at once if no broker answers
@@ -193,31 +188,43 @@ def changelogs_of(topics: Topics, group: str) -> tuple[str, str]:
     return own, shadow
 
 
-def _report(
-    bootstrap: str, client: Client, ask: "Callable[[AdminClient], list[TopicReport]]", *, as_json: bool
-) -> None:
+def workers_fed(partitions: int) -> str:
+    """Say how many workers the partitions feed."""
+    return (
+        f"{partitions} partitions feed {max(1, partitions // _OF_A_WORKER)} workers evenly, {partitions} at most. "
+        "A fleet that outgrows them begins a new prefix (haltline topics new)"
+    )
+
+
+def _requested(at: Cluster, ask: "Callable[[AdminClient], list[TopicReport]]") -> "list[TopicReport]":
     from confluent_kafka.admin import AdminClient
 
     from haltline.streams.kafka.log_reader import open_consumer
     from haltline.streams.kafka.topics import NoAdminApiError
 
-    open_consumer(bootstrap, client=client).close()  # fails at once if no broker answers
+    open_consumer(at.bootstrap, client=at.client_config).close()  # fails at once if no broker answers
     try:
-        reports = ask(AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log))
+        return ask(AdminClient({**at.client_config, "bootstrap.servers": at.bootstrap}, logger=_log))
     except NoAdminApiError as error:
         fail(error, Exit.USAGE)
     except RuntimeError as error:
         fail(error, Exit.NO)
+
+
+def _print(reports: "list[TopicReport]", *, as_json: bool) -> None:
     if as_json:
         print_json([{**asdict(report), "ok": report.ok} for report in reports])
-    else:
-        print_table(
-            ("topic", "partitions", "state", "what it holds"),
-            ((report.topic, str(report.partitions), _state(report), report.what) for report in reports),
-        )
-        for report in reports:
-            for difference in report.differences:
-                console().print(str(difference), style="yellow", markup=False)
+        return
+    print_table(
+        ("topic", "partitions", "state", "what it holds"),
+        ((report.topic, str(report.partitions), _state(report), report.what) for report in reports),
+    )
+    for report in reports:
+        for difference in report.differences:
+            console().print(str(difference), style="yellow", markup=False)
+
+
+def _require_ok(reports: "list[TopicReport]") -> None:
     if not all(report.ok for report in reports):
         raise typer.Exit(Exit.NO)
 

@@ -5,7 +5,6 @@ import logging
 import signal
 import socket
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -89,20 +88,20 @@ def worker(
     Example: haltline worker --bootstrap kafka-1:9092 --policy policy.yaml --instance-id worker-1
     """
     from haltline.streams.engine.groups import Runs
-    from haltline.streams.kafka.topic_sets import current_topics
+    from haltline.streams.kafka.topics_in_use import topics_in_use
     from haltline.streams.runtime.worker_settings import WorkerSettings
     from haltline.streams.worker import run
 
     read_policy(policy)  # before any connection is opened
     _require_key(sealing_key)
     _require_free(metrics_host, metrics_port)
-    topics, runs = current_topics(bootstrap, prefix, client=client_config), Runs(rules)
+    topics, runs = topics_in_use(bootstrap, prefix, client=client_config), Runs(rules)
     with UsageErrors(ValueError):
         settings = WorkerSettings(
             bootstrap=bootstrap,
             # An operator's command, and signals of other sessions, must not wait behind a backlog of events.
             sources=(topics.commands, topics.feedback, topics.signals, topics.actions),
-            group=runs.group(topics.group(group, prefix)),
+            group=runs.group(group),
             runs=runs,
             control="" if runs is Runs.SHADOW else topics.control,
             instance_id=instance_id,
@@ -213,7 +212,7 @@ def audit(
     from haltline.streams.audit.redacting import KINDS
     from haltline.streams.audit.run import run_audit
     from haltline.streams.audit.settings import AuditSettings
-    from haltline.streams.kafka.topic_sets import current_topics
+    from haltline.streams.kafka.topics_in_use import topics_in_use
 
     with UsageErrors(ValueError):
         settings = AuditSettings(
@@ -237,8 +236,7 @@ def audit(
             metrics_port=metrics_port,
         )
     _require_free(metrics_host, metrics_port)
-    # Fails at once if no broker answers.
-    settings = replace(settings, topics=current_topics(bootstrap, prefix, client=client_config))
+    topics_in_use(bootstrap, prefix, client=client_config)  # fails at once if no broker answers
     log_to_stderr()
     raise typer.Exit(run_audit(settings))
 

@@ -17,20 +17,17 @@ from haltline.console.read_model.topic_bounds import (
     Place,
     advanced,
     gaps_of,
-    is_of_older,
     mismatches,
-    place_of,
     put_gaps,
 )
 from haltline.interventions.outage import Outage
-from haltline.schemas.topics import SETS_KEY, Topics
+from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
-from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.reading import TOPICS, KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import (
-    ANSWER_WITHIN_S,
     NoSuchTopic,
     Unreachable,
     bounds,
@@ -38,7 +35,6 @@ from haltline.streams.kafka.log_reader import (
     partitions_of,
 )
 from haltline.streams.kafka.log_record import LogRecord, record_of
-from haltline.streams.kafka.topic_sets import is_copy
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.topic_ids import TopicIds
 from haltline.streams.system import REAL, System
@@ -103,11 +99,6 @@ class Feeder:
         self._client = client or {}
         self._on_rows = on_rows
         self._reader = reader_of(topics)
-        self._older = topics.older_names
-        self._sets = (topics.control, SETS_KEY)
-        # `control` and `policies` of a later set have all that counts of the one before.
-        passed_over = {name for one in topics.sets[:-1] for name in (one.control, one.policies)}
-        self._names = [name for one in topics.sets for name in one.all if name not in passed_over]
         self._broker = BrokerOutage(log, "the read model", system=system)
         self._waits = Outage(log, "the read model", "waits", now_s=system.monotonic)
         self._behind: set[Place] = set()
@@ -236,11 +227,11 @@ class Feeder:
         try:
             if self._ids is None:
                 self._ids = TopicIds({**self._client, "bootstrap.servers": self._bootstrap}, system=self._system)
-            there = self._ids.of(self._names)
+            there = self._ids.of(self._topics.all)
         except KafkaException:  # an unreachable broker is logged elsewhere
             return
-        first = len(self._topics.sets[0].prefix)
-        ids = {name[first:]: topic.id for name, topic in there.items() if topic.id is not None}
+        prefix = self._topics.prefix
+        ids = {name.removeprefix(prefix): topic.id for name, topic in there.items() if topic.id is not None}
         for name, topic in there.items():
             if topic.partitions > (count := self._partitions.get(name, topic.partitions)):
                 raise _AssignAgain(f"topic {name} has {topic.partitions} partitions, and had {count}")
@@ -249,7 +240,7 @@ class Feeder:
             for name, topic_id in ids.items():
                 if known.get(name, topic_id) != topic_id:
                     raise TopicRecreated(
-                        f"topic {self._topics.prefix}{name} was recreated: expected the one with id {known[name]}, "
+                        f"topic {prefix}{name} was recreated: expected the one with id {known[name]}, "
                         f"got one with id {topic_id}"
                     )
             put(connection, tables.topic_ids, [{"topic": name, "id": topic_id} for name, topic_id in ids.items()])
@@ -273,9 +264,7 @@ class Feeder:
         self._looked_s = 0.0
         self._partitions = {}
         self._look()
-        there = consumer.list_topics(timeout=ANSWER_WITHIN_S).topics.keys()
-        names = [name for name in self._names if name in there or name in self._topics.all]
-        places = [tp for topic in names for tp in partitions_of(consumer, topic)]
+        places = [tp for topic in self._topics.all for tp in partitions_of(consumer, topic)]
         next_of = self._fitting(consumer, places)
         self._behind = {(tp.topic, tp.partition) for tp in places}
         self._partitions = dict(Counter(tp.topic for tp in places))
@@ -300,8 +289,7 @@ class Feeder:
             for tp in places
             if (place := self._short(tp.topic, tp.partition)) in reached
         }
-        checked = {p: after for p, after in reached.items() if p in held or not is_of_older(self._topics, p)}
-        found = mismatches(checked, held)
+        found = mismatches(reached, held)
         self._ahead = [one for one in found if not one.is_gap]
         gaps = [one for one in found if one.is_gap]
         with self._engine.begin() as connection:
@@ -333,9 +321,7 @@ class Feeder:
 
     def _take(self, records: Sequence[KafkaRecord]) -> list[Row]:
         now_ms = self._system.time_ms()
-        copied = (self._topics.control, self._topics.policies)
-        counting = (r for r in records if r.topic in copied or not is_copy(r.topic, r.headers, self._older))
-        rows = self._reader.rows((r for r in counting if (r.topic, r.key) != self._sets), now_ms)
+        rows = [row for row in self._reader.rows(records, now_ms) if row["kind"] != TOPICS]
         for row in rows:
             row["topic"], row["partition"] = self._short(row["topic"], row["partition"])
         with self._engine.begin() as connection:
@@ -366,7 +352,7 @@ class Feeder:
             self._uncommitted, self._committed_s = {}, now_s
 
     def _short(self, topic: str, partition: int) -> Place:
-        return place_of(self._topics, topic, partition)
+        return topic.removeprefix(self._topics.prefix), partition
 
 
 def reader_of(topics: Topics) -> Reader:

@@ -3,31 +3,15 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, bindparam, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, put
-from haltline.schemas.topics import Topics
 
 Place = tuple[str, int]
-"""Topic without prefix, partition; partitions of a later set of topics are numbered from a multiple of a million."""
-
-_OF_A_SET: Final = 1_000_000
-
-
-def place_of(topics: Topics, topic: str, partition: int) -> Place:
-    """Return the place of a topic's partition."""
-    for number, one in reversed([*enumerate(topics.sets)]):
-        if topic in one.all:
-            return topic.removeprefix(one.prefix), partition + number * _OF_A_SET
-    return topic, partition
-
-
-def is_of_older(topics: Topics, place: Place) -> bool:
-    """Return whether a place is of an earlier set."""
-    return place[1] < len(topics.older) * _OF_A_SET
+"""Topic without prefix, partition."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,9 +56,8 @@ class Reader:
         self._redaction = redaction
         self._kinds = {
             name: (layout.name, layout.cleanup is Cleanup.COMPACT)
-            for name, layout in zip(topics.sets[0].all, LAYOUT, strict=True)
+            for name, layout in zip(topics.all, LAYOUT, strict=True)
         }
-        self._prefix = topics.sets[0].prefix
 
     def row(self, record: KafkaRecord, now_ms: int) -> Row:
         """Return the row of a record that was read at `now_ms` (epoch milliseconds). Never raises for a bad record."""
@@ -71,7 +70,7 @@ class Reader:
 
     def block(self, records: Sequence[KafkaRecord], now_ms: int) -> Block:
         """Return the rows of some records of one topic, like `row`."""
-        kind, compacted = self._kind(records[0].topic)
+        kind, compacted = self._kinds.get(records[0].topic, ("", False))
         taken: dict[int, str | None] = {}
         if self._redaction is not None and kind != "policies":
             records, taken = _redacted(self._redaction, records)
@@ -89,12 +88,6 @@ class Reader:
             ]
             columns |= Block.of(parts).columns
         return Block(columns, len(records))
-
-    def _kind(self, topic: str) -> tuple[str, bool]:
-        """Return the kind of a topic's records, and whether the topic is compacted; also of a later set: `prefix2.`."""
-        number, _, name = topic.removeprefix(self._prefix).partition(".")
-        first = self._prefix + name if number.isdecimal() else topic
-        return self._kinds.get(first, ("", False))
 
     def lost(self, topic: str, partition: int, first: int, last: int, now_ms: int) -> Row:
         """Return the row that records the loss of offsets `first` to `last` before they were read."""
@@ -246,11 +239,8 @@ def _of_unknown(record: KafkaRecord) -> dict[str, Any]:
     raise wire.InvalidRecord(BadRecord.UNKNOWN_FORMAT, f"no kind of record is known for topic {record.topic}")
 
 
-def _of_sets(record: KafkaRecord) -> dict[str, Any]:
-    found = Topics.of_entry(record.value)
-    if found is None:
-        raise wire.InvalidRecord(BadRecord.INVALID, "expected prefixes of topics, got something else")
-    return {"kind": TOPICS, "summary": f"topics in use: {found.prefix}*"}
+def _of_sets(_: KafkaRecord) -> dict[str, Any]:
+    return {"kind": TOPICS, "summary": "the topics that an earlier release has grown"}
 
 
 _OF_SESSION: Final = ("session_id", "agent_id")

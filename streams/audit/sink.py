@@ -21,7 +21,6 @@ from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from haltline.streams.audit.telemetry import SinkTelemetry
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Place
 from haltline.streams.kafka.broker_outage import BrokerOutage
-from haltline.streams.kafka.topic_sets import is_copy
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.topic_ids import TopicIds
 from haltline.streams.system import REAL, System
@@ -70,9 +69,6 @@ class AuditSink:
         """The next offset of each partition that is read."""
         self._last_ms: dict[Place, int | None] = {}
         """The time of the last record read of each partition."""
-        self._older = settings.topics.older_names
-        self._passed: set[Place] = set()
-        """Partitions from which copies of records of other sets may have been left out since the last flush."""
         self._newcomers: set[Place] = set()
         """Assigned partitions whose offsets have not been looked up in the table yet."""
         self._unplaced: dict[Place, int | None] = {}
@@ -104,7 +100,7 @@ class AuditSink:
         consumer = self._system.consumer(consumer_config(self._settings, self._complain), logger=_log)
         try:
             consumer.subscribe(
-                [name for one in self._settings.topics.sets for name in one.all],
+                [*self._settings.topics.all],
                 on_assign=self._on_assign,
                 on_revoke=self._on_revoke,
                 on_lost=self._on_revoke,
@@ -148,10 +144,6 @@ class AuditSink:
         for (topic, partition), some in groupby(kafka_records(received), itemgetter(0, 1)):
             place, read = Place(topic, partition), list(some)
             after = read[-1].offset + 1
-            if self._older:
-                read = [record for record in read if not is_copy(topic, record.headers, self._older)]
-                self._passed.add(place)
-                self._wait_from_now()
             start = self._next.get(place)
             new = () if start is None else [record for record in read if record.offset >= start]
             taken = self._writer.extend(place, new)
@@ -210,8 +202,7 @@ class AuditSink:
             )
             self._unplaced |= flushed.moved
             self._leave(consumer, flushed.moved)
-        self._show(consumer, {*flushed.committed, *self._passed})
-        self._passed.clear()
+        self._show(consumer, flushed.committed)
         return True
 
     def _confirm_topics(self, topics: Set[str], within_s: float) -> bool:

@@ -192,8 +192,7 @@ class Verifier:
         known = self._visited | self._signed.keys()
         sinks = {place[0] for place in known} or {"audit"}
         most = max((place[2] for place in known), default=0)
-        sets = self._topics.latest({place[1] for place in known}).sets
-        topics = [name for one in sets for name in one.all]
+        topics = {*self._topics.all, *(place[1] for place in known)}
         every = {(s, t, p) for s in sinks for t in topics for p in range(min(most, _PARTITIONS_AT_ONCE) + 1)}
         return {place for place in every - self._visited if self._written(place) is not None}
 

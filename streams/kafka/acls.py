@@ -110,7 +110,7 @@ def _needed(
         Role.WORKER: (
             (*by_worker, changelog),
             (*sources, t.policies, t.control, changelog),
-            (group, *(one.bridge_group for one in t.sets)),
+            (group,),
             (READER_GROUP,),
         ),
         # A failure of this role stops nobody and releases nobody.

@@ -14,7 +14,6 @@ from haltline.schemas.topics import Topics
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import Gone, Unreachable, bounds, offsets_since, open_consumer, partitions_of
 from haltline.streams.kafka.log_record import LogRecord, record_of
-from haltline.streams.kafka.topic_sets import present
 from haltline.streams.replay.records import FrozenRange, Span, in_order
 from haltline.streams.replay.time_range import BadMoment, End
 
@@ -46,8 +45,6 @@ class KafkaRange(FrozenRange, AbstractContextManager["KafkaRange", None]):
     ) -> None:
         self.name = f"kafka {bootstrap}"
         self.topics = topics
-        if topics.older:
-            self.unread = [one.prefix for one in present(bootstrap, topics, client=client or {})[:-1]]
         self._open = partial(open_consumer, bootstrap, client=client)
         self._consumer = self._open()
         try:

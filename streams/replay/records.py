@@ -78,8 +78,6 @@ class FrozenRange(ABC):
     topics: Topics
     partitions: int
     spans: Sequence[Span]
-    unread: Sequence[str] = ()
-    """The prefixes of the sets before or after these topics (`haltline topics grow`), whose records are not read."""
 
     def _freeze_all(self, start: End, end: End, end_ms: int | None) -> None:
         """Freeze the inputs between two ends, outputs from the first up to now, and all policies.

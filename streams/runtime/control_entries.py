@@ -23,8 +23,6 @@ from typing import Final, NamedTuple
 from confluent_kafka import KafkaError, KafkaException
 
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.topics import SETS_KEY, Topics
-from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
@@ -44,14 +42,6 @@ _NOT_ALLOWED: Final = (
 )
 
 
-_Place = tuple[str, bytes]
-"""The topic and the key of an entry."""
-
-
-class TopicsGrown(KnownFailure):
-    """A newer set of topics is in use than that of this worker."""
-
-
 _Headers = Sequence[tuple[str, bytes | None]]
 
 log = logging.getLogger(__name__)
@@ -68,19 +58,11 @@ class _Entry(NamedTuple):
     """Whether this process sent it, and has not read it yet."""
 
 
-def is_late(before: RawRecord, record: RawRecord) -> bool:
-    """Return whether an entry is of a worker that was replaced by that of the entry before it, of the same key."""
-    first, second = Owner.of(before), Owner.of(record)
-    changelogs = [next((value for name, value in r.headers if name == CHANGELOG_HEADER), b"") for r in (before, record)]
-    return first is not None and second is not None and changelogs[0] == changelogs[1] and second.claim < first.claim
-
-
 class ControlEntries:
     """An `Outbox` that wraps `outbox`, and a reader of the topic. All methods are called in the event loop.
 
-    `topic` is empty if there is none. `older` are those of older sets of topics, to which copies of entries are sent.
-    `changelog` is the value of CHANGELOG_HEADER. `open_reader` makes a `SourceReader` of topics; `on_failure` is called
-    with errors that are fatal.
+    `topic` is empty if there is none. `changelog` is the value of CHANGELOG_HEADER. `open_reader` makes a
+    `SourceReader` of topics; `on_failure` is called with errors that are fatal.
     """
 
     def __init__(
@@ -93,18 +75,16 @@ class ControlEntries:
         partitions: int,
         open_reader: Callable[..., SourceReader],
         on_failure: Callable[[BaseException], object],
-        older: Sequence[str] = (),
     ) -> None:
         self._topic = topic
-        self._topics = (topic, *older) if topic else ()
         self._outbox = outbox
         self._owned = owned
         self._changelog = changelog.encode()
         self._partitions = partitions
         self._on_failure = on_failure
-        self._reader = open_reader([*self._topics], self.take, on_failure=self._not_read)
-        self._last: dict[_Place, _Entry] = {}  # least recently changed first
-        self._late: set[_Place] = set()
+        self._reader = open_reader([topic] if topic else [], self.take, on_failure=self._not_read)
+        self._last: dict[bytes, _Entry] = {}  # least recently changed first
+        self._late: set[bytes] = set()
 
     def partitions(self, topic: str) -> int:
         """Return the topic's number of partitions. Raises KnownFailure when there is no such topic."""
@@ -112,11 +92,11 @@ class ControlEntries:
 
     def send(self, topic: str, *, key: bytes | None, value: bytes | None, headers: _Headers = ()) -> None:
         """Send one record, with its owner if it is an entry. Raises DeliveryFailed."""
-        owner = self._owner_of(key) if topic in self._topics and key is not None else None
+        owner = self._owner_of(key) if topic == self._topic and key is not None else None
         if key is not None and owner is not None:
-            last = self._last.get((topic, key))
+            last = self._last.get(key)
             if last is None or last.owner.claim <= owner.claim:
-                self._keep((topic, key), _Entry(owner, value, headers, is_sent=True))
+                self._keep(key, _Entry(owner, value, headers, is_sent=True))
             headers = (*headers, (OWNER_HEADER, owner.encode()), (CHANGELOG_HEADER, self._changelog))
         self._outbox.send(topic, key=key, value=value, headers=headers)
 
@@ -125,13 +105,11 @@ class ControlEntries:
 
         `ends` returns end offsets of partitions, and may block. Raises KafkaException, KnownFailure.
         """
-        begins: dict[Partition, int] = {}
-        for topic in self._topics:
-            count = await asyncio.to_thread(self._outbox.partitions, topic)
-            found = await asyncio.to_thread(ends, [(topic, number) for number in range(count)])
-            begins |= {place: max(0, end - _KEYS // count) for place, end in found.items()}
-        if begins:
-            self._reader.begin(begins)
+        if not self._topic:
+            return
+        count = await asyncio.to_thread(self._outbox.partitions, self._topic)
+        found = await asyncio.to_thread(ends, [(self._topic, number) for number in range(count)])
+        self._reader.begin({place: max(0, end - _KEYS // count) for place, end in found.items()})
 
     def close(self) -> None:
         """Close the reader."""
@@ -143,42 +121,30 @@ class ControlEntries:
             key, owner = record.key, self._writer_of(record)
             if key is None:
                 continue
-            if key == SETS_KEY:
-                self._follow_set(record)
-                continue
-            place = (record.topic, key)
-            last = self._last.get(place)
+            last = self._last.get(key)
             if owner is None:
-                self._last.pop(place, None)
+                self._last.pop(key, None)
             elif last is not None and owner.claim < last.owner.claim:
-                self._late.add(place)
+                self._late.add(key)
                 continue
             elif last is None or not last.is_sent or owner != last.owner:
                 headers = [header for header in record.headers if header[0] not in (OWNER_HEADER, CHANGELOG_HEADER)]
-                self._keep(place, _Entry(owner, record.value, headers, is_sent=False))
-            self._late.discard(place)
-
-    def _follow_set(self, record: RawRecord) -> None:
-        """End the process if a newer set of topics is in use: it was not visible yet when this worker began."""
-        found = Topics.of_entry(record.value)
-        if found is not None and found.control != self._topic:
-            in_use = f"topics {found.prefix}* are in use, as {self._topic} says: the next start uses them"
-            self._on_failure(TopicsGrown(in_use))
+                self._keep(key, _Entry(owner, record.value, headers, is_sent=False))
+            self._late.discard(key)
 
     def mend(self) -> None:
         """Rewrite the entries that late ones have overwritten, in owned partitions. Raises DeliveryFailed."""
-        for place in [*self._late]:
-            topic, key = place
-            last, owner = self._last[place], self._owner_of(key)
+        for key in [*self._late]:
+            last, owner = self._last[key], self._owner_of(key)
             if owner is not None and last.owner.claim <= owner.claim:
-                self._late.discard(place)
-                log.warning("%s: %r is written again, behind an entry of a replaced worker", topic, key)
-                self.send(topic, key=key, value=last.value, headers=last.headers)
+                self._late.discard(key)
+                log.warning("%s: %r is written again, behind an entry of a replaced worker", self._topic, key)
+                self.send(self._topic, key=key, value=last.value, headers=last.headers)
 
-    def _keep(self, place: _Place, entry: _Entry) -> None:
-        self._last.pop(place, None)
-        self._last[place] = entry
-        if len(self._last) > _KEYS * len(self._topics):
+    def _keep(self, key: bytes, entry: _Entry) -> None:
+        self._last.pop(key, None)
+        self._last[key] = entry
+        if len(self._last) > _KEYS:
             oldest = next(iter(self._last))
             del self._last[oldest]
             self._late.discard(oldest)

@@ -117,7 +117,6 @@ METRICS: Final = (
         "Topics that were recreated since this process last read them, and are read as new topics.",
         "topic",
     ),
-    _counter("bridged_records_total", "Records of an older set of topics that were copied to the next one.", "topic"),
     _counter("rebalances_total", "Assignments of partitions to this process."),
     _histogram(
         "checkpoint_duration_seconds",

@@ -17,7 +17,7 @@ from haltline.streams.system import REAL, System
 OTHER_PARTITIONS: Final = (
     "the number of partitions cannot be changed under running sessions, whose states are in the partitions of their "
     "keys: delete the topics that differ and recreate them with the number of the others (haltline topics create "
-    "--partitions); for more partitions, haltline topics grow"
+    "--partitions); for more partitions, haltline topics new"
 )
 """The remedy for topics with different numbers of partitions."""
 

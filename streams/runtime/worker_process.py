@@ -160,7 +160,6 @@ class Worker:
             partitions=self.topics.partitions,
             open_reader=partial(open_reader, open_with=open_with),
             on_failure=end,
-            older=settings.older_controls,
         )
         self.zombie_guard = ZombieGuard(settings.stood_still_s or settings.session_timeout_s, end, system=system)
         self.checkpointer = Checkpointer(

@@ -26,8 +26,6 @@ class WorkerSettings:
     table: str = "sessions"
     control: str = ""
     """The compacted topic of outputs, with keys `scope:id`: see `control_entries`. Empty: there is none."""
-    older_controls: tuple[str, ...] = ()
-    """The same topics of older sets of topics, to which copies are sent."""
     runs: Runs = Runs.ALL
     """Which rules this worker runs; `group` is the one that `Runs.group` returns for them."""
     instance_id: str | None = None

@@ -20,8 +20,6 @@ from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.engine.log_position import LogPosition
-from haltline.streams.kafka.topic_sets import origin_of
 from haltline.streams.kafka.topics import DEFAULT_CHANGELOG
 from haltline.streams.policy.source import News
 from haltline.streams.runtime.ports import Meter, Sender
@@ -81,13 +79,10 @@ class SessionProcessor:
         self._policies = policies
         self._changelog = changelog
         self._topics = topics
-        self._older = topics.older_names
         self._load = load
         self._outputs = Outputs(outbox, metrics, topics=topics, runs=core.runs, now_ms=now_ms)
         self._metrics = self._outputs.meter
-        self._states = StateCache(
-            load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable, older=self._older
-        )
+        self._states = StateCache(load, partitions=partitions, most=max_live_sessions, unreadable=self._unreadable)
         self._now_ms = now_ms
         self._handle = {
             topics.actions: self._event,
@@ -132,7 +127,7 @@ class SessionProcessor:
         state = self._states.session(event.session_id, record)
         was_killed = state.standing.killed
         try:
-            outcome = self._core.on_event(state, event, self._place(record))
+            outcome = self._core.on_event(state, event, record)
             if event.kind is _MODEL_TURN and outcome.applied:
                 self._metrics.model_turn(is_usage_known=not event.is_usage_unknown)
             if outcome.follows:
@@ -158,12 +153,12 @@ class SessionProcessor:
             return
         state = self._states.session(command.id, record)
         self._run_due(state, record.partition, self._now_ms())  # first, because an approval may be too late
-        self._emit(self._core.on_command(state, command, self._place(record)), record)
+        self._emit(self._core.on_command(state, command, record), record)
 
     def _feedback(self, record: RawRecord) -> None:
         feedback = wire.decode(Feedback, record.value)
         state = self._states.session(feedback.session_id, record)
-        outcome = self._core.on_feedback(state, feedback, self._place(record))
+        outcome = self._core.on_feedback(state, feedback, record)
         killed = outcome.state.standing.killed
         if outcome.control is not None and killed is not None and feedback.decided_at is not None:
             first_ms = min(feedback.decided_at, killed.sent_ms or feedback.decided_at)
@@ -174,7 +169,7 @@ class SessionProcessor:
         signal = wire.decode(Signal, record.value)
         state = self._states.scope(signal.scope, signal.id, record)
         try:
-            outcome = self._core.on_signal(state, signal, self._place(record))
+            outcome = self._core.on_signal(state, signal, record)
         except _UNEXPECTED as failure:
             self._reset_detectors(state, f"{failure!r}")
             self._outputs.dead_letter(
@@ -182,10 +177,6 @@ class SessionProcessor:
             )
             return
         self._outputs.scope(outcome, signal.session_id, record)
-
-    def _place(self, record: RawRecord) -> LogPosition:
-        """Return the place by which states know a record: that of the original if it was bridged."""
-        return (origin_of(record.headers, self._older) if self._older else None) or record
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
         """Load a newly owned partition: the first bytes of each state show when it is due."""
@@ -370,5 +361,5 @@ class SessionProcessor:
 
     def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:
         state = self._states.scope(scope or command.scope.value, command.id, record)
-        _, effects = self._core.on_scope_command(state, command, self._place(record))
+        _, effects = self._core.on_scope_command(state, command, record)
         self._outputs.command(effects, command.scope, command.id)

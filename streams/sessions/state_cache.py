@@ -11,7 +11,6 @@ from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.partitioner import partition_of
 from haltline.streams.engine.core import SessionState
 from haltline.streams.engine.cross_session import ScopeState
-from haltline.streams.kafka.topic_sets import origin_of
 from haltline.streams.runtime.processor_api import Load, RawRecord
 from haltline.streams.sessions import state_codec
 
@@ -39,12 +38,8 @@ class StateCache:
     A state that cannot be read is reported and reset: it must not stop the processing of a whole partition.
     """
 
-    def __init__(
-        self, load: Load, *, partitions: int, most: int, unreadable: Unreadable, older: Collection[str] = ()
-    ) -> None:
-        """`older` are the topics of older sets, from which records are copied."""
+    def __init__(self, load: Load, *, partitions: int, most: int, unreadable: Unreadable) -> None:
         self._load = load
-        self._older = older
         self._unreadable = unreadable
         self._partitions = partitions
         self._most = most
@@ -150,10 +145,6 @@ class StateCache:
         if partition != record.partition:
             # In another partition than its commands and its control entry: a kill would not reach it.
             detail = f"{record_key!r}: expected partition {partition} (murmur2 of its id), got {record.partition}"
-            raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
-        if self._older and record.key != record_key.encode() and origin_of(record.headers, self._older) is not None:
-            # It may have been on another partition there. That one's offsets would make this state skip its records.
-            detail = f"{record_key!r}: expected it as the key of a copied record, got {record.key!r:.200}"
             raise wire.InvalidRecord(BadRecord.WRONG_KEY, detail)
         self.changed[key] = partition
         self.touched = key

@@ -186,7 +186,7 @@ def test_waves_have_what_only_real_processes_show_and_strike_nobody_twice_at_onc
     waves = make_waves(("worker-1", "worker-2"))
     struck = {(target.partition("-")[0], deed) for wave in waves for target, deed in wave}
     assert struck <= DEEDS
-    assert {deed for _, deed in struck} == {*Deed} - {Deed.RESTART, Deed.GROW}
+    assert {deed for _, deed in struck} == {*Deed} - {Deed.RESTART}
     assert all(len({target for target, _ in wave}) == len(wave) for wave in waves)
 
 
@@ -195,14 +195,5 @@ def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int)
     workers = ("worker-1", "worker-2")
     made = make_plan(seed, 60.0, workers)
     assert made == make_plan(seed, 60.0, workers)
-    grows = any(step.deed is Deed.GROW for step in made)
-    expected = DEEDS - {(ACTIONS, Deed.RECREATE)} | {(plan.TOPICS, Deed.GROW)} if grows else DEEDS
-    assert {("worker" if step.target in workers else step.target, step.deed) for step in made} == expected
+    assert {("worker" if step.target in workers else step.target, step.deed) for step in made} == DEEDS
     assert all(before.at_s <= after.at_s for before, after in itertools.pairwise(made))
-
-
-def test_topics_grow_with_and_without_sigkill_in_a_share_of_the_seeds() -> None:
-    plans = [make_plan(seed, 300.0, ("worker-1", "worker-2")) for seed in range(40)]
-    grows = [[step for step in made if step.deed is Deed.GROW] for made in plans]
-    assert {len(steps) for steps in grows} == {0, 1}
-    assert {step.kill_at > 0 for steps in grows for step in steps} == {True, False}

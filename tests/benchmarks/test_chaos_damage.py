@@ -138,11 +138,3 @@ def test_a_letter_of_no_strike_is_a_difference_and_without_strikes_nothing_is_ex
     check = with_claims().strike().claim(SECOND).state(SECOND).check(b"damage 0", b"other")
     assert [str(difference) for difference in check.differences] == ["damaged: expected no such letter, got b'other'"]
     assert Changelog().check().ok
-
-
-def test_damage_that_was_copied_to_the_changelog_of_grown_topics_is_judged_there() -> None:
-    before, after = with_claims().strike().strike(), with_claims()
-    after.append(SESSION.encode(), before.strikes[1].value)
-    first, second = damage.moved(before.strikes, "after", histories(after.records))
-    assert first == before.strikes[0]
-    assert second == Strike(before.strikes[1].value, 2, len(after.records) - 1, "after")

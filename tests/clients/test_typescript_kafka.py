@@ -23,6 +23,7 @@ from tests.builders import some
 from tests.clients.kafka_agent import Agent, Raised
 from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
+from tests.grown_topics import GROWN
 from tests.interventions.agent.attempts import KILLED, about_approval, attempt
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, standing
 from tests.programs import printed
@@ -67,18 +68,13 @@ def test_events_are_where_pythons_are_and_hold_no_secret(embedded: EmbeddedBroke
     assert len(digests) == 1, "the same call has the same digest in both"
 
 
-def test_it_uses_the_grown_topics_that_the_entry_of_control_names(embedded: EmbeddedBroker) -> None:
-    configured, grown = Topics(), Topics().next
-    embedded.ensure_topics(grown)
-    produce_confirmed(embedded.bootstrap, configured.control, key=SETS_KEY, value=grown.entry(0))
-    with StandIn(embedded.bootstrap, topics=grown) as worker:
-        worker.control(standing(ScopeKind.TOOL, "run"))
-        with Agent(embedded.bootstrap, mode="blocking") as agent:
-            assert agent.attempts(1) == ["executed"]
-            assert agent.attempts(1, "run") == [some(standing(ScopeKind.TOOL, "run").code)]
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "all of it has arrived")
-    with LogReader(embedded.bootstrap, [configured.actions, configured.feedback]) as reader:
-        assert list(reader.to_end()) == []
+def test_topics_that_an_earlier_release_has_grown_are_refused_by_the_name_of_those_in_use(
+    embedded: EmbeddedBroker,
+) -> None:
+    produce_confirmed(embedded.bootstrap, Topics().control, key=SETS_KEY, value=GROWN)
+    with Agent(embedded.bootstrap, mode="blocking") as agent:
+        assert agent.attempts(1) == ["no_verdict"]
+        assert any("set topicPrefix haltline.2." in one for one in agent("about")["warnings"])
 
 
 def test_a_call_that_needs_approval_waits_for_the_person(embedded: EmbeddedBroker) -> None:

@@ -90,7 +90,6 @@ def test_a_worker_s_producer_raises_for_it(cluster: MockCluster) -> None:
 
 def test_a_guard_sends_it_again(cluster: MockCluster) -> None:
     link = KafkaTransport(GuardSettings(bootstrap=cluster.bootstrap, mode="blocking"))
-    link.hub.outbox.use({})  # the topics that are configured: nothing is read
     sent = [b"begin"]
     link.publish(TOPIC, b"begin")
     link.hub.outbox.producer.flush()

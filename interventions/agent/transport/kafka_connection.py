@@ -3,9 +3,6 @@
 The consumer uses manual assignment, as every process reads all records. It reads the whole compacted control topic (an
 entry may be about any tool or target) and, of `interventions`, the partitions of its sessions, each from its end offset
 when the first session of that partition joined.
-
-Records are sent once it is known which set of topics is in use (`Topics.entry`, read from `control`). A connection
-stays on that set, so that the records of a session stay in order.
 """
 
 import logging
@@ -54,8 +51,8 @@ class _Lost(Exception):
     """The records read are no longer valid: start again."""
 
 
-class _Moved(Exception):
-    """Another set of topics is in use."""
+class _Grown(Exception):
+    """An earlier release has moved to topics with another prefix."""
 
 
 class KafkaConnection:
@@ -65,9 +62,7 @@ class KafkaConnection:
     """
 
     def __init__(self, settings: GuardSettings) -> None:
-        self._configured = self._topics = Topics(settings.topic_prefix)
-        self._named: Topics | None = None
-        """The topics that the entry in `control` names."""
+        self._topics = Topics(settings.topic_prefix)
         self._fetch_wait_ms = settings.fetch_wait_ms
         self._common = common_of(settings)
         self.outbox = EventOutbox(settings, self._common, self._on_error)
@@ -143,13 +138,6 @@ class KafkaConnection:
         while not self._stopping.is_set():
             try:
                 self._read()
-            except _Moved:
-                assert self._named is not None
-                log.info("haltline: uses the topics %s*", self._named.prefix)
-                with self._lock:
-                    self._topics, self._named = self._named, None
-                    self._entries.clear()
-                self.watched = WorkerPresence()
             except Exception as error:  # errors must not stop the agent; its calls follow the fail policy
                 self._producer.poll(0)
                 why = f"{error} ({self._complaint})" if self._complaint else str(error)
@@ -160,7 +148,7 @@ class KafkaConnection:
                     for receiver in self._members.values():
                         receiver.unloaded()
                 self.outbox.down = not isinstance(error, _Lost)
-                self._stopping.wait(_RETRY_S)
+                self._stopping.wait(None if isinstance(error, _Grown) else _RETRY_S)
 
     def _read(self) -> None:
         consumer, unread = self._assigned()
@@ -169,7 +157,6 @@ class KafkaConnection:
         self._broker.back()
         self._decisions.back()
         try:
-            self._settle(unread)
             self._look()
             if not unread:
                 self._all_loaded()
@@ -193,7 +180,6 @@ class KafkaConnection:
                     self._note_place(message, after=0)
                     if message.topic() == self._topics.control and message.partition() in unread:
                         unread.discard(message.partition())
-                        self._settle(unread)
                         if not unread:
                             self._all_loaded()
                 elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -201,17 +187,6 @@ class KafkaConnection:
                     raise _Lost(f"{message.topic()} has to be read anew: {error.str()}")
         finally:
             consumer.close()
-
-    def _settle(self, unread: set[int]) -> None:
-        """Once the partition with their entry is read, send to the topics in use.
-
-        Raises _Moved if these are others than those that are read.
-        """
-        if not self.outbox.is_waiting or partition_of(SETS_KEY.decode(), len(self._control_next)) in unread:
-            return
-        if self._named is not None and self._named.prefix != self._topics.prefix:
-            raise _Moved
-        self.outbox.use(dict(zip(self._configured.all, self._topics.all, strict=True)))
 
     def _assigned(self) -> tuple[Consumer, set[int]]:
         """Return an assigned consumer, and the partitions of the control topic to read first."""
@@ -327,8 +302,8 @@ class KafkaConnection:
         return self._sealed.entry(key, message, standing)
 
     def _control(self, key: str, value: bytes | None) -> None:
-        if key == SETS_KEY.decode():
-            self._named = Topics.of_entry(value)
+        if key == SETS_KEY.decode() and (why := self._topics.grown(value)):
+            raise _Grown(why)
         with self._lock:
             if value is None:
                 self._entries.pop(key, None)

@@ -1,10 +1,8 @@
 """Outgoing records: the producer's bounded queue, and the disk while the broker is down."""
 
 import logging
-import threading
 import time
-from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -22,8 +20,6 @@ _RESERVED_RECORDS = 2_000
 Report: TypeAlias = Callable[[KafkaError | None, Message | None], None]
 """Receives the delivery report of a record; without a message: it waits on disk."""
 
-_Held: TypeAlias = tuple[str, bytes, bytes, Report]
-
 
 class EventOutbox:
     """The outgoing records. Thread safe. Raises ValueError if librdkafka rejects the settings, or the disk fails."""
@@ -35,36 +31,6 @@ class EventOutbox:
         self._queue_records = int(str(common.get("queue.buffering.max.messages", QUEUE_RECORDS)))
         self._reserved = min(_RESERVED_RECORDS, self._queue_records // 10)
         self._spool = spool_of(settings)
-        self._lock = threading.Lock()
-        self._held: deque[_Held] | None = deque()
-        """Records from before the topics are known; None: they are known."""
-        self._names: Mapping[str, str] = {}
-
-    @property
-    def is_waiting(self) -> bool:
-        """Return whether records wait because the topics are not known yet."""
-        return self._held is not None
-
-    def use(self, names: Mapping[str, str]) -> None:
-        """Send to the topics with these names, by the names that records are published under. The first call counts."""
-        with self._lock:
-            if self._held is None:
-                return
-            self._names = names
-            for held in self._held:
-                if not (self._produce(*held) or self._keep(*held)):
-                    log.warning("haltline: a record for %s is lost: the queue is full", held[0])
-            self._held = None  # only now: later records follow these
-
-    def _hold(self, topic: str, key: bytes, value: bytes, report: Report, *, room: int) -> bool | None:
-        """Hold a record until the topics are known. False: there is no room for it; None: they are known."""
-        with self._lock:
-            if self._held is None:
-                return None
-            if len(self._held) >= room:
-                return False
-            self._held.append((topic, key, value, report))
-            return True
 
     def publish(self, topic: str, key: bytes, value: bytes, report: Report, *, must: bool) -> bool:
         """Queue one record; `report` receives its delivery report. False: there is no room for it."""
@@ -72,8 +38,6 @@ class EventOutbox:
         if spool is not None and (spool or self.down):  # in order: after records that wait already
             return self._keep(topic, key, value, report)
         room = self._queue_records - (0 if must else self._reserved)
-        if self._held is not None and (is_held := self._hold(topic, key, value, report, room=room)) is not None:
-            return is_held
         if len(self.producer) >= room:
             return spool is not None and self._keep(topic, key, value, report)
         return self._produce(topic, key, value, report) or self._keep(topic, key, value, report)
@@ -97,10 +61,7 @@ class EventOutbox:
         """
         if self._spool is not None and self.down:
             self.producer.purge()
-        hold_until_s = (time.monotonic() + until_s) / 2
         while True:
-            if self._held is not None and time.monotonic() >= hold_until_s:
-                self.use({})  # the topics that are configured are right for everyone who does not know better
             self.producer.poll(0)
             left_s = until_s - time.monotonic()
             if not waits() or left_s <= 0:
@@ -140,7 +101,7 @@ class EventOutbox:
 
     def _produce(self, topic: str, key: bytes, value: bytes, report: Report) -> bool:
         try:
-            self.producer.produce(self._names.get(topic, topic), value=value, key=key, on_delivery=report)
+            self.producer.produce(topic, value=value, key=key, on_delivery=report)
         except (BufferError, KafkaException, RuntimeError):  # RuntimeError: closed meanwhile
             return False
         return True

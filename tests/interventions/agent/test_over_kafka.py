@@ -17,8 +17,10 @@ from haltline.schemas.control import Stage
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.topics import Topics
+from haltline.schemas.topics import SETS_KEY, Topics
+from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.grown_topics import GROWN
 from tests.interventions.agent.attempts import KILLED, attempt, attempts, guard_of
 from tests.interventions.agent.stand_in import PARTITIONS, StandIn, silent, standing, third_delete_kills
 from tests.mock_cluster import ApiKey, MockCluster, client_threads
@@ -116,6 +118,16 @@ def test_topics_that_come_late_are_found(cluster: MockCluster) -> None:
             cluster.fail_topic(topic, 0)
         wait_until(lambda: guard.ready, "the guard knows what stands")
         assert attempts(guard, 1) == ["executed"]
+
+
+def test_topics_that_an_earlier_release_has_grown_are_refused_by_the_name_of_those_in_use(
+    embedded: EmbeddedBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    produce_confirmed(embedded.bootstrap, Topics().control, key=SETS_KEY, value=GROWN)
+    with guard_of(embedded.bootstrap, mode="blocking", start_budget_s=1.0, budget_s=1.0) as guard:
+        assert attempt(guard, "delete_asset") == "no_verdict"
+        wait_until(lambda: "set --prefix haltline.2." in caplog.text, "the log names the prefix in use")
+        assert attempt(guard, "get_asset") == "executed", "as while the broker is away"
 
 
 def test_an_unreadable_entry_holds_as_frozen_and_other_records_are_passed_over(

@@ -9,10 +9,8 @@ from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.writer import AuditWriter, Place
-from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.records import Missing, Span
 from haltline.streams.replay.table_range import TableRange
-from tests.mock_cluster import QuickBroker
 from tests.streams.audit.records import NOW_MS, event, record
 from tests.streams.commands import haltline
 from tests.streams.replay.recorded import TOPICS
@@ -69,23 +67,3 @@ def test_only_what_is_missing_of_the_range_counts(table: Path) -> None:
         (start, end): found.missing([Span(TOPICS.actions, 0, start, end)]).lost for start, end in expected
     } == expected
     assert str(Missing(0, 2)) == "2 that were lost before the audit read them"
-
-
-def test_a_table_of_topics_that_were_grown_says_which_set_is_not_read(tmp_path: Path) -> None:
-    grown, table = TOPICS.next, tmp_path / "grown"
-    writer = AuditWriter(DeltaAuditTable(table), Reader(grown, "audit"), "audit")
-    for name in (TOPICS.actions, grown.actions):
-        writer.assign([Place(name, 0)])
-        writer.add(record(name, event(event_id=name, session_id="s0").to_json(), 0, key=b"s0"))
-        writer.flush(NOW_MS)
-    _, output, errors = run(table, "--json")
-    assert f"not read: {grown.prefix}*" in errors
-    assert sum(orjson.loads(output)["records"].values()) == 1
-    assert "not read" not in run(table, "--prefix", grown.prefix)[2]
-    with QuickBroker() as broker:
-        broker.ensure_topics(grown)
-        with KafkaRange(broker.bootstrap, grown) as found:
-            assert list(found.unread) == [], "the older set was removed"
-        broker.ensure_topics(TOPICS)
-        with KafkaRange(broker.bootstrap, grown) as found:
-            assert list(found.unread) == [TOPICS.prefix]

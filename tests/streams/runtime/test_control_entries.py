@@ -8,17 +8,15 @@ import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from haltline.schemas.partitioner import partition_of
-from haltline.schemas.topics import SETS_KEY, Topics
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime import control_entries
 from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
-from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries, TopicsGrown
+from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
 from tests.builders import cases
 
-CONTROL = "haltline.2.control"
-OLDER = "haltline.control"
+CONTROL = "haltline.control"
 KEY = b"session:42"
 CHANGELOG = "changelog id"
 PARTITIONS = 4
@@ -52,11 +50,10 @@ class Worker:
             partitions=PARTITIONS,
             open_reader=self.open_reader,
             on_failure=self.failures.append,
-            older=[OLDER],
         )
 
     def open_reader(self, topics: list[str], _take: object, *, on_failure: Any) -> SourceReader:
-        assert topics == [CONTROL, OLDER]
+        assert topics == [CONTROL]
         self.on_failure = on_failure
         return cast(SourceReader, None)
 
@@ -69,19 +66,14 @@ class Worker:
     def send(self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         self.sent.append((topic, key, value, headers))
 
-    def decides(self, value: bytes | None, topic: str = CONTROL) -> None:
-        self.entries.send(topic, key=KEY, value=value, headers=(SEAL,))
+    def decides(self, value: bytes | None) -> None:
+        self.entries.send(CONTROL, key=KEY, value=value, headers=(SEAL,))
 
-    def reads(
-        self,
-        value: bytes | None,
-        by: int | None,
-        key: bytes = KEY,
-        changelog: str = CHANGELOG,
-        topic: str = CONTROL,
-    ) -> None:
+    def reads(self, value: bytes | None, by: int | None, key: bytes = KEY, changelog: str = CHANGELOG) -> None:
         headers = (SEAL,) if by is None else (SEAL, *owned(by, changelog))
-        self.entries.take(Fetched(1, (topic, 0), self.read, [LogRecord(topic, 0, self.read, 0, key, value, headers)]))
+        self.entries.take(
+            Fetched(1, (CONTROL, 0), self.read, [LogRecord(CONTROL, 0, self.read, 0, key, value, headers)])
+        )
         self.read += 1
 
     def written_anew(self) -> list[bytes | None]:
@@ -156,24 +148,3 @@ def test_a_worker_that_may_not_read_the_topic_says_so_and_goes_on(caplog: pytest
     other = KafkaException(KafkaError(KafkaError.CLUSTER_AUTHORIZATION_FAILED))
     worker.on_failure(other)
     assert worker.failures == [other]
-
-
-def test_a_copy_of_a_replaced_worker_on_older_topics_is_written_again_there_only() -> None:
-    worker = Worker(own=9)
-    for topic in (CONTROL, OLDER):
-        worker.decides(b"new", topic)
-    worker.reads(b"new", by=9)
-    worker.reads(b"new", by=9, topic=OLDER)
-    worker.reads(b"late", by=3, topic=OLDER)
-    del worker.sent[:]
-    worker.entries.mend()
-    assert worker.sent == [(OLDER, KEY, b"new", (SEAL, *owned(9)))]
-
-
-def test_a_worker_on_topics_that_have_grown_ends() -> None:
-    worker, topics = Worker(own=9), Topics("haltline.2.", ("haltline.",))
-    worker.reads(topics.entry(0), by=None, key=SETS_KEY)
-    worker.reads(topics.entry(0), by=None, key=SETS_KEY, topic=OLDER)
-    assert worker.failures == []
-    worker.reads(topics.next.entry(0), by=None, key=SETS_KEY)
-    assert [type(failure) for failure in worker.failures] == [TopicsGrown]

@@ -162,7 +162,7 @@ def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_
     wait_until(lambda: get(port, "/readyz")[0] == 503, "it is not ready")
     result = get(port, "/readyz")[1]
     assert f"topic {site.events}: expected {PARTITIONS} partitions" in result
-    assert (f"got {PARTITIONS + 2}" in result, "haltline topics grow" in result) == (True, True)
+    assert (f"got {PARTITIONS + 2}" in result, "haltline topics new" in result) == (True, True)
     assert get(port, "/healthz")[0] == 200, "to start it again would not help"
     stop(stays)
     assert site.log.counts(site.changelog) == {f"in-{number}": 1000 for number in of_before}

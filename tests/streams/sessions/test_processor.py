@@ -16,12 +16,10 @@ from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.engine.memories import looked_at, opened
 from haltline.streams.kafka.log_record import LogRecord
-from haltline.streams.kafka.topic_sets import ORIGIN
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import Refusal
 from haltline.streams.runtime.changelog import PartitionState
 from haltline.streams.sessions import state_codec
-from haltline.streams.sessions.processor import SessionProcessor
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 from haltline.streams.sessions.state_codec import CorruptState, UnreadableState, due_of
 from haltline.streams.sessions.timers import TimerQueue
@@ -35,8 +33,6 @@ from tests.streams.sessions.bench import (
     SESSION,
     TOPICS,
     Bench,
-    Counted,
-    Sent,
     delete,
     killed_bench,
     operator,
@@ -88,20 +84,6 @@ def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes |
     assert f"dead letter {reason}" in bench.counted.told
     bench.put(TOPICS.actions, delete(2, await_verdict=True))
     assert len(bench.sent.of(TOPICS.interventions)) == 1
-
-
-def test_a_copied_record_with_another_key_is_of_no_session_as_on_the_older_topics() -> None:
-    topics, sent = TOPICS.next, Sent()
-    copies = SessionProcessor(
-        Core(), topics=topics, partitions=PARTITIONS, load=lambda _: None, outbox=sent, metrics=Counted()
-    )
-    for offset, (key, origin) in enumerate([(b"of another", 900), (SESSION.encode(), 7), (SESSION.encode(), 7)]):
-        headers = [(ORIGIN, f"{TOPICS.actions} 0 {origin}".encode())]
-        copies.process([LogRecord(topics.actions, HOME, offset, T0_MS, key, delete(offset), headers)])
-    assert [key for topic, key, _, _ in sent.records if topic == topics.dead_letter] == [b"of another"]
-    ((_, _, state),) = copies.changed()
-    decoded = state_codec.decode(state or b"")
-    assert (decoded.events, decoded.offsets) == (1, {TOPICS.actions: 7})
 
 
 def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:

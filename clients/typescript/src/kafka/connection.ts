@@ -15,11 +15,12 @@ import { rawOf, read } from "./raw.js";
 import { Reachability } from "./reachability.js";
 import { type ControlRecord, controlOf, type Decision } from "./records.js";
 import { type Sealed, sealedOf } from "./seals.js";
-import { Moved, SETS_KEY, Topics } from "./sets.js";
 import type { KafkaSettings } from "./settings.js";
+import { Grown, SETS_KEY, Topics } from "./topics.js";
 import type { Outgoing, Report } from "./waiting.js";
 
 const RETRY_MS = 500;
+const LONGEST_MS = 2 ** 31 - 1; // of a timer
 const TICK_MS = 100;
 const CONSUME_MS = 20;
 
@@ -82,8 +83,7 @@ export class Connection {
     consumerOf(this.#library, settings); // reports invalid settings now; it is never connected
     const line = {
       isDown: () => this.#reach.isDown,
-      producer: () => (this.#topics.areKnown ? this.#producer : undefined),
-      inUse: (topic: string) => this.#topics.inUse(topic),
+      producer: () => (this.#isConnected ? this.#producer : undefined),
     };
     this.#outbox = new Outbox(settings, line, warn);
   }
@@ -165,10 +165,6 @@ export class Connection {
       } catch (error) {
         this.#isTicking = false;
         if (this.#stopping) break;
-        if (error instanceof Moved) {
-          this.#entries.clear();
-          continue;
-        }
         const why = this.#reach.reasonOf(error);
         if (said === "") this.#warn(`decisions cannot be read: ${why}`);
         said = why;
@@ -177,7 +173,7 @@ export class Connection {
         for (const { receiver } of this.#members.values()) receiver.unloaded();
         this.#reach.isDown = !isLost(error);
         this.#outbox.failed();
-        await this.#pause(RETRY_MS);
+        await this.#pause(error instanceof Grown ? LONGEST_MS : RETRY_MS);
       }
     }
   }
@@ -191,12 +187,6 @@ export class Connection {
     }
     served(this.#producer);
     this.#isConnected = true;
-  }
-
-  /** Sends to the topics that are read if they are in use. Throws Moved if others are. */
-  #follow(): void {
-    if (this.#topics.areKnown) return;
-    this.#topics.follow(this.#entries.get(SETS_KEY));
     this.#outbox.connected();
   }
 
@@ -272,7 +262,7 @@ export class Connection {
     this.#isTicking = true;
     try {
       await this.#reach.ask(this.#producer);
-      if (!this.#reach.isDown && this.#topics.areKnown) this.#outbox.catchUp();
+      if (!this.#reach.isDown) this.#outbox.catchUp();
       await this.#takeJoined(reading);
       this.#tellWhoJoined(reading);
     } catch (error) {
@@ -317,7 +307,7 @@ export class Connection {
   }
 
   #allLoaded(): void {
-    this.#follow();
+    this.#topics.require(this.#entries.get(SETS_KEY));
     this.#loaded = true;
     const later = new Set([...this.#joined, ...(this.#reading?.joined ?? []).flatMap(({ members }) => members)]);
     for (const member of this.#members.values()) {

@@ -13,10 +13,8 @@ const MIB = 1024 * 1024;
 export interface Line {
   /** The broker did not respond to the last request. */
   isDown: () => boolean;
-  /** Undefined until the topics in use are known. */
+  /** Undefined until the first connection. */
   producer: () => Producer | undefined;
-  /** Returns the name of a topic in use, by the configured one. */
-  inUse: (topic: string) => string;
 }
 
 /** The outgoing records. Throws Error if the folder of the spool cannot be used. */
@@ -89,7 +87,7 @@ export class Outbox {
 
   #produce(record: Outgoing): boolean {
     try {
-      this.#line.producer()?.produce(this.#line.inUse(record.topic), null, record.value, record.key, null, record);
+      this.#line.producer()?.produce(record.topic, null, record.value, record.key, null, record);
     } catch {
       return false; // its queue is full
     }

@@ -3,7 +3,7 @@
 import { isAway, partitionsOf } from "./clients.js";
 import type { LibraryError, Producer } from "./library.js";
 import { GONE, LOOK_EVERY_MS, WorkerPresence } from "./presence.js";
-import type { Topics } from "./sets.js";
+import type { Topics } from "./topics.js";
 
 /** What the last requests to the broker have shown. */
 export class Reachability {
@@ -48,7 +48,7 @@ export class Reachability {
     this.#lookedMs = performance.now();
     try {
       const count = await partitionsOf(producer, this.topics.actions);
-      if (this.topics.areKnown || count === 0) this.watched.looked(count); // an older set has fewer
+      this.watched.looked(count);
       if (count === 0) this.warn(GONE);
     } catch {
       this.#isSuspect = true;
