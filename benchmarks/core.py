@@ -13,23 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from statistics import median
 
-import msgspec
 import orjson
 from rich.console import Console
 from rich.progress import Progress
 
 from benchmarks import command
 from benchmarks.quality.sessions import default_files, read
-from benchmarks.reporting.core_report import (
-    BOTH,
-    CALIBRATION,
-    CORE,
-    DECODE,
-    Cost,
-    Measured,
-    States,
-    show,
-)
+from benchmarks.reporting.core_report import BOTH, CALIBRATION, CORE, DECODE, Cost, Measured, States, show
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.wire import decode_event
 from haltline.streams.engine.core import Core, Position, SessionState
@@ -159,15 +149,7 @@ def _states(states: Sequence[SessionState]) -> States:
         largest=states[sizes.index(max(sizes))].session_id,
         encode_us=(encoded - began) / len(states) / 1000,
         decode_us=(decoded - encoded) / len(states) / 1000,
-        parts_median={
-            part: round(median(_bytes(getattr(s, part)) for s in states)) for part in SessionState.__struct_fields__
-        },
     )
-
-
-def _bytes(value: object) -> int:
-    """The size of a part of a state before compression."""
-    return len(msgspec.msgpack.encode(value))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -45,7 +45,11 @@ def wait_until(child: Child, condition: Callable[[], object], what: str, *, with
 
 def peak_rss_bytes(pid: int) -> int | None:
     """Peak memory since the start in bytes; None if the system does not report it."""
-    return _status_bytes(pid, "VmHWM:")
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except FileNotFoundError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), None)
 
 
 def cpu_s(pid: int) -> float | None:
@@ -69,11 +73,3 @@ def cpu_s_by_thread(pid: int) -> dict[str, float] | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     return used
-
-
-def _status_bytes(pid: int, name: str) -> int | None:
-    try:
-        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
-    except FileNotFoundError:
-        return None
-    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith(name)), None)

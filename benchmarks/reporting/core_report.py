@@ -47,8 +47,6 @@ class States:
     encode_us: float
     """Microseconds per state."""
     decode_us: float
-    parts_median: dict[str, int]
-    """Median bytes of each part of the state before compression."""
 
 
 @dataclass(kw_only=True)
@@ -91,11 +89,6 @@ def show(measured: Measured, console: Console) -> None:
     console.print(
         f"State of a session: {s.bytes_median:,} bytes in the median, {s.bytes_max:,} at most "
         f"({s.largest}); {s.encode_us:.1f} us to encode, {s.decode_us:.1f} us to decode",
-        highlight=False,
-    )
-    parts = sorted(s.parts_median.items(), key=lambda part: -part[1])[:5]
-    console.print(
-        f"  of it before compression, in the median: {', '.join(f'{name} {size:,}' for name, size in parts)}",
         highlight=False,
     )
     reached = measured.costs[CORE].per_cpu_s / _AIM_PER_S

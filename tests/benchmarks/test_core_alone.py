@@ -17,4 +17,3 @@ def test_everything_is_measured_over_every_event(tmp_path: Path, capsys: pytest.
     assert all({"cpu_ns", "per_s"} <= cost.keys() for cost in document["costs"])
     states = document["states"]
     assert 0 < states["bytes_median"] <= states["bytes_max"]
-    assert {"calls", "detectors", "standing"} <= set(states["parts_median"])

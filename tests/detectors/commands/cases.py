@@ -1,6 +1,7 @@
 """Command lines with what they destroy, as they stand in tables/*.txt.
 
-A case is a sentence, the command line (`  $ `, one for each of its lines), and its losses (`  > verb target BADNESS`).
+A case is a sentence, the command line (`  $ `, one for each of its lines), and its losses (`  > verb target BADNESS`);
+in creations.txt, what it makes (`  > target`).
 """
 
 from pathlib import Path
