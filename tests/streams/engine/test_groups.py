@@ -78,8 +78,8 @@ def disturbed(story: Sequence[ActionEvent], *, every: int = 7) -> Iterable[Input
 
 @cache
 def synthetic() -> tuple[ActionEvent, ...]:
-    """The beginnings of some of all synthetic sessions, long enough for what they show."""
-    return tuple(event for family in FAMILIES[::12] for event in family.case(1).events[:40])
+    """The beginnings of some of all synthetic sessions, helpers without end among them, long enough to show it."""
+    return tuple(event for family in FAMILIES[::17] for event in family.case(1).events[:40])
 
 
 def difference(one: Log, two: Log) -> dict[str, list[str]]:
