@@ -68,7 +68,7 @@ class Agent:
             budget_s=5.0,
             start_budget_s=30.0,
             fetch_wait_ms=10 if embedded else None,
-            on_advice=self._hear,
+            on_advice=self._on_advice,
         )
 
     def run(self) -> None:
@@ -178,7 +178,7 @@ class Agent:
             self.acted.stopped_at = time.monotonic()
         return self.acted.killed
 
-    def _hear(self, _: object) -> None:
+    def _on_advice(self, _: object) -> None:
         self.acted.hints += 1
 
 

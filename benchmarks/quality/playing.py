@@ -133,7 +133,7 @@ class GuardSide:
     def __init__(self, session_id: str, settings: GuardSettings) -> None:
         self.hints = 0
         name = session_id[-200:]  # also the agent's: rules across its sessions do not matter here
-        self._main = Guard(settings, session_id=name, agent_id=name, on_advice=self._hear)
+        self._main = Guard(settings, session_id=name, agent_id=name, on_advice=self._on_advice)
         self._guards: dict[str | None, Guard] = {None: self._main}
         self._open: dict[str, Action] = {}
 
@@ -197,7 +197,7 @@ class GuardSide:
             self._guards[below] = above.subagent(session_id=f"{self._main.session_id[:150]}/{below}")
         return self._guards[below]
 
-    def _hear(self, _: Any) -> None:
+    def _on_advice(self, _: Any) -> None:
         self.hints += 1
 
 

@@ -82,7 +82,7 @@ def _frames(core: Core, events: Sequence[ActionEvent]) -> Iterator[Frame]:
             irreversible=[f"{one.effect.value} {one.target}" for one in outcome.irreversible],
             level=None if decision is None else decision.level.value,
             rule=None if decision is None else decision.detector,
-            killed=state.standing.killed is not None,
+            killed=state.control.killed is not None,
         )
 
 

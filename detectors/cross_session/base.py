@@ -26,7 +26,7 @@ class CrossSessionPattern(Pattern[State]):
 
     scope: ClassVar[SignalScope]
     """The scope of a State: there is one per agent, target, tree and so on."""
-    hears: ClassVar[frozenset[SignalKind]]
+    consumes: ClassVar[frozenset[SignalKind]]
 
     @abstractmethod
     def observe(self, state: State, signal: Signal) -> Finding | None:

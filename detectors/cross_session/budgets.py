@@ -43,7 +43,7 @@ class SharedBudgetState:
 class SharedBudget(CrossSessionPattern[SharedBudgetState]):
     """A total of several sessions above its limit. Sessions report usage in steps of at most a hundredth of it."""
 
-    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.SPENT})
+    consumes: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.SPENT})
 
     limits: Limits = Field(default_factory=dict)
     """Limits of the total of all sessions, by resource; those without a limit are not checked."""

@@ -48,7 +48,7 @@ class SharedDestructionState:
 class SharedDestruction(CrossSessionPattern[SharedDestructionState]):
     """Repeated attempts at one target, or too many acts, by several sessions of one scope."""
 
-    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
+    consumes: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
     repeated: ClassVar[str]
     """The code of repeated attempts at one target."""
     whose: ClassVar[str]

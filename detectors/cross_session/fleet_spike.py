@@ -68,7 +68,9 @@ class FleetSpike(CrossSessionPattern[FleetSpikeState]):
 
     id: ClassVar[str] = "fleet_spike"
     scope: ClassVar[SignalScope] = SignalScope.FLEET
-    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STOPPED, SignalKind.DESTRUCTIVE, SignalKind.STARTED})
+    consumes: ClassVar[frozenset[SignalKind]] = frozenset(
+        {SignalKind.STOPPED, SignalKind.DESTRUCTIVE, SignalKind.STARTED}
+    )
 
     least: dict[Watched, Annotated[float, Field(ge=1, le=1e9), Stricter.LOWER]] = Field(default_factory=_LEAST.copy)
     """Minimum count per minute that can be a spike, by kind; kinds that are not listed are ignored."""

@@ -38,7 +38,7 @@ class Respawn(CrossSessionPattern[RespawnState]):
 
     id: ClassVar[str] = "respawn"
     scope: ClassVar[SignalScope] = SignalScope.AGENT
-    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED, SignalKind.KILLED, SignalKind.RELEASED})
+    consumes: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED, SignalKind.KILLED, SignalKind.RELEASED})
 
     generations: Annotated[int, Field(ge=2, le=32), Stricter.LOWER] = 2
     """Sessions killed one after the other."""

@@ -41,7 +41,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
 
     id: ClassVar[str] = "spawn_storm"
     scope: ClassVar[SignalScope] = SignalScope.ROOT
-    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED})
+    consumes: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.STARTED})
 
     max_depth: Annotated[int, Field(ge=1, le=100), Stricter.LOWER] = 5
     """Generations below the first session."""

@@ -36,7 +36,7 @@ class TargetDestruction(CrossSessionPattern[TargetDestructionState]):
 
     id: ClassVar[str] = "target_destruction"
     scope: ClassVar[SignalScope] = SignalScope.TARGET
-    hears: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
+    consumes: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.DESTRUCTIVE})
 
     max_attempts: Annotated[int, Field(ge=2, le=100), Stricter.LOWER] = 4
     """Attempts by at least two agents."""

@@ -14,7 +14,7 @@ from itertools import islice
 
 from haltline.detectors.commands import begins_with_program, code_destructions, destructions, sql_destructions
 from haltline.detectors.commands.arguments import in_snake
-from haltline.detectors.commands.effects import company, labels, orders, requests, statements, tools
+from haltline.detectors.commands.effects import delegation, labels, requests, statements, tools, verb_and_arguments
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_test, is_throwaway
@@ -65,7 +65,7 @@ def acts(  # noqa: PLR0912 - one case after another
     if clicked:
         return clicked
     whole, action = _names_of(action)
-    asks = orders.hands_over(action)
+    asks = delegation.delegates(action)
     if tools.only_looks(action) and not asks:
         requested = requests.of_arguments(args, guess=False)
         return (requested,) if requested is not None else ()
@@ -93,7 +93,7 @@ def acts(  # noqa: PLR0912 - one case after another
         requested = requests.of_arguments(args)
         if requested is not None:
             return (requested,)
-        order = orders.handed_over(action, args) or _commanded(action, args)
+        order = delegation.delegated(action, args) or _commanded(action, args)
         if order:
             return (
                 Destruction(
@@ -127,9 +127,9 @@ _OF_SQL = re.compile(
 
 def _commanded(action: str, args: JsonObject) -> str:
     """Return a destructive command line or statement that another agent is told to run."""
-    if not orders.hands_over(action):
+    if not delegation.delegates(action):
         return ""
-    for text in orders.texts(args):
+    for text in delegation.texts(args):
         for line in (text.partition(";")[0], *(match["line"] for match in islice(_COMMANDED.finditer(text[:4096]), 4))):
             told = (
                 *(destructions(line) if begins_with_program(line) else ()),
@@ -153,7 +153,7 @@ def _by_words(action: str, names: tuple[str, ...], args: JsonObject) -> tuple[st
         found = tools.by_setting(action, args)
         if found is not None:
             return found
-    together = company.by_company(names, args)
+    together = verb_and_arguments.by_verb_and_arguments(names, args)
     if together is not None:
         return together
     if not _SENDS.isdisjoint(words(action)) and tools.to_many(args):
@@ -262,14 +262,14 @@ def may_act(action: str) -> bool:
         return True
     if not _CLICKS.isdisjoint(parts) or _browses(parts) or tools.sets(action) or not _MOVES.isdisjoint(parts):
         return True
-    if not company.BUYS.isdisjoint(parts) or not company.MOVES_MONEY.isdisjoint(parts):
+    if not verb_and_arguments.BUYS.isdisjoint(parts) or not verb_and_arguments.MOVES_MONEY.isdisjoint(parts):
         return True
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True
     if tools.only_looks(action):
-        return orders.hands_over(action)
+        return delegation.delegates(action)
     by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
-    return by_name is not None or not orders.HANDS.isdisjoint(parts)
+    return by_name is not None or not delegation.HANDS.isdisjoint(parts)
 
 
 def is_click(action: str) -> bool:

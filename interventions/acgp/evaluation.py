@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from haltline.interventions.acgp import scores as measured
 from haltline.interventions.acgp.conditions import Condition, Unknown, compiled
-from haltline.interventions.acgp.scores import TIERS, Intervention, Standing, by_risk, ctq, scores_of
+from haltline.interventions.acgp.scores import TIERS, Intervention, TrustLevel, by_risk, ctq, scores_of
 from haltline.interventions.levels.strategies import PLACES, Chosen, held_back
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History, Trust
@@ -116,9 +116,9 @@ class Governor:
 
         # 6. The current trust debt: stricter, but never a halt.
         before = measured.debt_at(history.trust, event.time, governed.trust_debt)
-        standing = measured.standing_of(before, governed.trust_debt)
-        final = measured.hardened(final, standing)
-        if standing is not Standing.NORMAL and final > Intervention.OK:
+        trust = measured.trust_level(before, governed.trust_debt)
+        final = measured.hardened(final, trust)
+        if trust is not TrustLevel.NORMAL and final > Intervention.OK:
             flag = flag or Severity.LOW
         steps.append(f"trust debt {before:g}: {final.value}")
 
@@ -139,7 +139,7 @@ class Governor:
             tripwire=touched.tripwire,
             steps=tuple(steps),
             trust_debt=after,
-            standing=measured.standing_of(after, governed.trust_debt).value,
+            standing=measured.trust_level(after, governed.trust_debt).value,
             ticket=_ticket(event, final, flag, debt=history.trust, after=after, governed=governed),
         )
         decided = _decided(

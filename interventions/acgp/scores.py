@@ -95,7 +95,7 @@ def by_risk(risk: float, thresholds: Thresholds) -> Intervention:
 _HOUR_MS: Final = 3_600_000
 
 
-class Standing(StrEnum):
+class TrustLevel(StrEnum):
     """The status for an amount of debt."""
 
     NORMAL = "normal"
@@ -122,18 +122,18 @@ def added(intervention: Intervention, flag: Severity | None, settings: TrustDebt
     return of if flag is None else of + settings.flag * settings.flag_factor.get(flag, 1.0)
 
 
-def standing_of(debt: float, settings: TrustDebt) -> Standing:
+def trust_level(debt: float, settings: TrustDebt) -> TrustLevel:
     """Return the status of a debt."""
     if debt >= settings.review:
-        return Standing.REVIEW
+        return TrustLevel.REVIEW
     if debt >= settings.restricted:
-        return Standing.RESTRICTED
-    return Standing.ELEVATED if debt >= settings.elevated else Standing.NORMAL
+        return TrustLevel.RESTRICTED
+    return TrustLevel.ELEVATED if debt >= settings.elevated else TrustLevel.NORMAL
 
 
-def hardened(intervention: Intervention, standing: Standing) -> Intervention:
+def hardened(intervention: Intervention, trust: TrustLevel) -> Intervention:
     """Return the intervention. In restricted mode, or while a review is due, nudge and escalate are one step up."""
-    if standing in (Standing.NORMAL, Standing.ELEVATED) or not Intervention.OK < intervention < Intervention.BLOCK:
+    if trust in (TrustLevel.NORMAL, TrustLevel.ELEVATED) or not Intervention.OK < intervention < Intervention.BLOCK:
         return intervention
     return Intervention.ESCALATE if intervention is Intervention.NUDGE else Intervention.BLOCK
 

@@ -141,11 +141,11 @@ class _Script:
         self.undelivered = 0
         self._verdicts = verdicts
         self._topics = topics
-        self._standing = standing
+        self._in_force = standing
 
     def start(self, receiver: Receiver) -> None:
         self.receiver = receiver
-        for record in self._standing:
+        for record in self._in_force:
             receiver.control(record.key, record)
         receiver.loaded()
 

@@ -52,51 +52,51 @@ _MESSAGES = {
 
 
 def on_event(
-    standing: SessionControl,
+    control: SessionControl,
     event: ActionEvent,
     decision: Decision | None,
     policy: Policy,
     effect: Callable[[], Effect],
 ) -> Decision | None:
     """Return the decision on an event, changed by open and answered approvals. `effect` gives the call's effect."""
-    if decision is not None and decision.detector == hold.DETECTOR and standing.held is not None:
-        return _freeze(standing, event, decision, policy) if standing.held.by == HALTLINE else decision
-    if standing.killed is not None or (decision is not None and decision.level > Level.PAUSE):
+    if decision is not None and decision.detector == hold.DETECTOR and control.held is not None:
+        return _freeze(control, event, decision, policy) if control.held.by == HALTLINE else decision
+    if control.killed is not None or (decision is not None and decision.level > Level.PAUSE):
         return decision
     if event.kind is Kind.COMPLETED and event.outcome is Outcome.REFUSED:
-        _take_back(standing, event)
+        _take_back(control, event)
     pauses = decision is not None and decision.level is Level.PAUSE
-    if not pauses and not standing.approvals:
+    if not pauses and not control.approvals:
         return decision
     bound = parameters(event) if event.kind in {Kind.PROPOSED, Kind.COMPLETED} else None
     if decision is not None and hold.freezes(event, decision):
-        return _freeze(standing, event, decision, policy)
+        return _freeze(control, event, decision, policy)
     if bound is None:
         return decision
-    ticket = _known(standing, bound, event.time)
+    ticket = _known(control, bound, event.time)
     if ticket is not None and ticket.state == ApprovalState.CANCELLED and (pauses or event.kind is Kind.PROPOSED):
         # The request was not answered, and the call is repeated: open a new request.
-        ticket = _reopened(standing, ticket, event, bound, policy)
+        ticket = _reopened(control, ticket, event, bound, policy)
     if decision is not None and pauses and ticket is None:
-        if (refused := declared_batches.after_rejection(standing, decision)) is not None:
+        if (refused := declared_batches.after_rejection(control, decision)) is not None:
             return refused
         ticket = _request(event, decision, bound, policy, effect())
-        remember(standing, bound, ticket)
-        head = line_up(standing, ticket)
+        remember(control, bound, ticket)
+        head = line_up(control, ticket)
         _wait(ticket, event)
         return _with(decision, head, ticket)
     if ticket is None or event.kind is not Kind.PROPOSED:
         if ticket is None or decision is None or not ticket.is_open:
             return decision
-        return _with(decision, head_of(standing, ticket), ticket)
-    return _again(standing, ticket, event, decision if pauses else None, policy)
+        return _with(decision, head_of(control, ticket), ticket)
+    return _again(control, ticket, event, decision if pauses else None, policy)
 
 
 def _again(
-    standing: SessionControl, ticket: ApprovalTicket, event: ActionEvent, pause: Decision | None, policy: Policy
+    control: SessionControl, ticket: ApprovalTicket, event: ActionEvent, pause: Decision | None, policy: Policy
 ) -> Decision:
     """Return the decision on a call that already has a request; `pause`: the decision that pauses it now."""
-    head, level = head_of(standing, ticket), Level.PAUSE
+    head, level = head_of(control, ticket), Level.PAUSE
     if ticket.state == ApprovalState.APPROVED:
         ticket.state, level = ApprovalState.USED.value, Level.ALLOW
         ticket.waiting = [Waiter(event.event_id, event.call_id)]
@@ -113,43 +113,43 @@ def _again(
     return _with(answer, head, ticket) if ticket.behind else answer
 
 
-def _freeze(standing: SessionControl, event: ActionEvent, decision: Decision, policy: Policy) -> Decision:
+def _freeze(control: SessionControl, event: ActionEvent, decision: Decision, policy: Policy) -> Decision:
     """Freeze the whole session, with one open request, however often the rule finds the cause."""
     bound = digest("session", event.session_id)
-    ticket = _known(standing, bound, event.time)
+    ticket = _known(control, bound, event.time)
     if ticket is None or not ticket.is_open:
         ticket = _request(event, decision, bound, policy, Effect.READ)
-        remember(standing, bound, ticket)
+        remember(control, bound, ticket)
         ticket.action, ticket.targets, ticket.arguments = WHOLE_SESSION, [], ""
-    if standing.held is None:
+    if control.held is None:
         code, reason = freeze_code(decision.detector), decision.reason[:_SHOWN_CHARS]
-        standing.held = Freeze(ControlState.FROZEN.value, HALTLINE, reason, event.time, decision.decision_id, code)
-        standing.judging = None
+        control.held = Freeze(ControlState.FROZEN.value, HALTLINE, reason, event.time, decision.decision_id, code)
+        control.judging = None
     if decision.detector == hold.DETECTOR:  # the request expired, and the session goes on
-        ticket.cause = hold.cause_of(standing.held)
+        ticket.cause = hold.cause_of(control.held)
     _wait(ticket, event)
     return _with(decision, ticket, ticket)
 
 
-def release(standing: SessionControl, who: SessionRef, policy: Policy, time_ms: int, by: str) -> tuple[Decision, ...]:
+def release(control: SessionControl, who: SessionRef, policy: Policy, time_ms: int, by: str) -> tuple[Decision, ...]:
     """Approve the request of the session's freeze, which the caller lifts. Returns the answers to publish."""
-    ticket = standing.approvals.pop(digest("session", who.session_id), None)
+    ticket = control.approvals.pop(digest("session", who.session_id), None)
     if ticket is None or not ticket.is_open:
         return ()
     ticket.approved_by = [*ticket.approved_by, by]
     return _approved(ticket, who, policy, time_ms).decisions
 
 
-def freezes(standing: SessionControl, command: Command) -> bool:
+def freezes(control: SessionControl, command: Command) -> bool:
     """Return whether a command answers the request that freezes the session."""
-    ticket = _seen(standing, command)
-    frozen = standing.held is not None and standing.held.by == HALTLINE
+    ticket = _seen(control, command)
+    frozen = control.held is not None and control.held.by == HALTLINE
     return frozen and ticket is not None and ticket.action == WHOLE_SESSION
 
 
-def on_command(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
+def on_command(control: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """Return the effects of an operator's answer; none for a request that is closed or was replaced."""
-    ticket = _seen(standing, command)
+    ticket = _seen(control, command)
     if ticket is None or not ticket.is_open or ticket.behind:
         return ControlEffects(followup="approval_void")
     if command.kind is CommandKind.ASK:
@@ -163,30 +163,30 @@ def on_command(standing: SessionControl, who: SessionRef, command: Command, poli
     if command.by not in yes:
         yes.append(command.by)
     if len(ticket.approved_by) >= ticket.quorum:
-        if standing.history is not None:
-            standing.history.forgive()
+        if control.history is not None:
+            control.history.forgive()
         effects = _approved(ticket, who, policy, command.time)
-        for other in declared_batches.approve(standing, ticket, policy, command.time):
+        for other in declared_batches.approve(control, ticket, policy, command.time):
             effects = _and(effects, *_approved(other, who, policy, command.time).decisions)
-        return _and(effects, _next_in_line(standing, ticket, who, policy, command.time))
+        return _and(effects, _next_in_line(control, ticket, who, policy, command.time))
     if len(ticket.rejected_by) > ticket.voters - ticket.quorum:
         ticket.state = ApprovalState.REJECTED.value
-        declared_batches.reject(standing, ticket)
-        gather(standing, ticket)
+        declared_batches.reject(control, ticket)
+        gather(control, ticket)
         return _answer_all(ticket, who, policy, command.time, Level.BLOCK)
     nobody = Waiter(ticket.request_id, None)
     vote = _answer(ticket, who, policy, time_ms=command.time, to=nobody, level=Level.ALLOW, once=command.command_id)
     return ControlEffects((vote,), followup="approval_vote")
 
 
-def due_ms(standing: SessionControl) -> int:
+def due_ms(control: SessionControl) -> int:
     """Return when the next tick must check the requests, in epoch milliseconds; 0: never."""
-    return min((ticket.due_ms or ARM for ticket in standing.approvals.values() if not ticket.behind), default=0)
+    return min((ticket.due_ms or ARM for ticket in control.approvals.values() if not ticket.behind), default=0)
 
 
-def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
+def on_due(control: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
     """Return the effects of the first request that is due: its expiry is set, or it expires."""
-    for bound, ticket in standing.approvals.items():
+    for bound, ticket in control.approvals.items():
         if ticket.behind:
             continue  # ends with the one before it
         if not ticket.due_ms:
@@ -195,9 +195,9 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
         if ticket.due_ms <= now_ms:
             is_over = ticket.state in _OVER
             asks_on = ticket.rule and not is_over
-            following = _next_in_line(standing, ticket, who, policy, ticket.due_ms) if asks_on else None
-            gather(standing, ticket)
-            forget(standing, bound)
+            following = _next_in_line(control, ticket, who, policy, ticket.due_ms) if asks_on else None
+            gather(control, ticket)
+            forget(control, bound)
             if is_over:
                 return NOTHING
             ticket.state = ApprovalState.EXPIRED.value
@@ -206,7 +206,7 @@ def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: in
 
 
 def close(
-    standing: SessionControl,
+    control: SessionControl,
     who: SessionRef,
     policy: Policy,
     time_ms: int,
@@ -216,29 +216,29 @@ def close(
 ) -> tuple[Decision, ...]:
     """Close the open requests with these ids, or all, when no answer is needed; waiting calls are refused."""
     closed: list[Decision] = []
-    for ticket in list(standing.approvals.values()):
+    for ticket in list(control.approvals.values()):
         if not ticket.is_open or ticket.behind or (requests is not None and ticket.request_id not in requests):
             continue
         ticket.state, ticket.closed = ApprovalState.CANCELLED.value, why
         if time_ms >= ticket.expires_ms:  # it has expired, and no tick has closed it yet
             ticket.state, ticket.closed = ApprovalState.EXPIRED.value, ""
-        gather(standing, ticket)
+        gather(control, ticket)
         closed += _answer_all(ticket, who, policy, time_ms, Level.BLOCK).decisions
         for bound in ticket.also:  # each gets a new request if the call is repeated
-            standing.approvals[bound].behind = ""
+            control.approvals[bound].behind = ""
         ticket.also = []
     return tuple(closed)
 
 
-def _seen(standing: SessionControl, command: Command) -> ApprovalTicket | None:
+def _seen(control: SessionControl, command: Command) -> ApprovalTicket | None:
     """Return the request that a command answers, if it is unchanged; None for a killed session."""
-    ticket = next((t for t in standing.approvals.values() if t.request_id == command.request_id), None)
-    return None if ticket is None or ticket.nonce != command.nonce or standing.killed is not None else ticket
+    ticket = next((t for t in control.approvals.values() if t.request_id == command.request_id), None)
+    return None if ticket is None or ticket.nonce != command.nonce or control.killed is not None else ticket
 
 
-def _known(standing: SessionControl, bound: str, time_ms: int) -> ApprovalTicket | None:
+def _known(control: SessionControl, bound: str, time_ms: int) -> ApprovalTicket | None:
     """Return the request for such a call if it has not expired at `time_ms` (event time)."""
-    ticket = standing.approvals.get(bound)
+    ticket = control.approvals.get(bound)
     over = ticket is None or time_ms >= ticket.expires_ms or ticket.state == ApprovalState.USED
     return None if over else ticket  # a tick reports the expiry, unless a new request replaces it before
 
@@ -270,7 +270,7 @@ def _request(event: ActionEvent, decision: Decision, bound: str, policy: Policy,
 
 
 def _reopened(
-    standing: SessionControl, ticket: ApprovalTicket, event: ActionEvent, bound: str, policy: Policy
+    control: SessionControl, ticket: ApprovalTicket, event: ActionEvent, bound: str, policy: Policy
 ) -> ApprovalTicket:
     """Return a new request for a call whose request was closed."""
     request_id = digest("approval", event.session_id, event.event_id, bound)[:16]
@@ -291,8 +291,8 @@ def _reopened(
         also=[],
         closed="",
     )
-    remember(standing, bound, again)
-    line_up(standing, again)
+    remember(control, bound, again)
+    line_up(control, again)
     return again
 
 
@@ -301,13 +301,13 @@ def _and(effects: ControlEffects, *more: Decision | None) -> ControlEffects:
 
 
 def _next_in_line(
-    standing: SessionControl, head: ApprovalTicket, who: SessionRef, policy: Policy, time_ms: int
+    control: SessionControl, head: ApprovalTicket, who: SessionRef, policy: Policy, time_ms: int
 ) -> Decision | None:
     """After an approval, open a request for the first queued call, and queue the others behind it."""
     others, head.also = head.also, []
     if not others:
         return None
-    first, *rest = (standing.approvals[bound] for bound in others)
+    first, *rest = (control.approvals[bound] for bound in others)
     first.behind, first.also, first.due_ms = "", [ticket.parameters for ticket in rest], 0
     # The time starts now, as nobody could answer it before.
     first.since_ms, first.expires_ms = time_ms, time_ms + round(policy.operated.approvals.expires_s * 1000)
@@ -322,9 +322,9 @@ def _wait(ticket: ApprovalTicket, event: ActionEvent) -> None:
         del ticket.waiting[:-MAX_WAITING]
 
 
-def _take_back(standing: SessionControl, event: ActionEvent) -> None:
+def _take_back(control: SessionControl, event: ActionEvent) -> None:
     """Handle a call that was not made: it no longer waits, and its approval stays unused."""
-    for ticket in standing.approvals.values():
+    for ticket in control.approvals.values():
         if event.call_id is None or not any(w.call_id == event.call_id for w in ticket.waiting):
             continue
         ticket.waiting = [w for w in ticket.waiting if w.call_id != event.call_id]

@@ -22,34 +22,34 @@ class CommandHandler:
     def __init__(self, policy: Policy) -> None:
         self._policy = policy
 
-    def command(self, standing: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
+    def command(self, control: SessionControl, who: SessionRef, command: Command) -> ControlEffects:
         """Apply an operator's command."""
         if command.kind in _ANSWERS:
-            frozen = approvals.freezes(standing, command)
-            effects = approvals.on_command(standing, who, command, self._policy)
+            frozen = approvals.freezes(control, command)
+            effects = approvals.on_command(control, who, command, self._policy)
             if frozen and effects.followup == "approval_approved":
-                if hold.is_for_progress(standing.held):
-                    probation.begin(standing, command, self._policy)
-                lifted = freeze.lift(standing, who)
+                if hold.is_for_progress(control.held):
+                    probation.begin(control, command, self._policy)
+                lifted = freeze.lift(control, who)
                 return replace(effects, control=lifted.control, released=lifted.released)
             return effects
         if command.kind in _HOLDS:
-            return freeze.on_command(standing, who, command, self._policy)
+            return freeze.on_command(control, who, command, self._policy)
         return PASSED_OVER if command.kind in REMOVED_KINDS else NOTHING
 
-    def reset(self, standing: SessionControl, who: SessionRef, command: Command) -> Released:
+    def reset(self, control: SessionControl, who: SessionRef, command: Command) -> Released:
         """Apply an operator's reset."""
-        return probation.reset(standing, who, command, self._policy)
+        return probation.reset(control, who, command, self._policy)
 
     @staticmethod
-    def due_ms(standing: SessionControl) -> int:
+    def due_ms(control: SessionControl) -> int:
         """Return when the next tick is due, in epoch milliseconds on the worker's clock; 0: never."""
-        if standing.killed is not None:
-            return kills.due_ms(standing.killed)
-        return approvals.due_ms(standing) if standing.approvals else 0
+        if control.killed is not None:
+            return kills.due_ms(control.killed)
+        return approvals.due_ms(control) if control.approvals else 0
 
-    def tick(self, standing: SessionControl, who: SessionRef, now_ms: int) -> ControlEffects:
+    def tick(self, control: SessionControl, who: SessionRef, now_ms: int) -> ControlEffects:
         """Apply the first action that is due."""
-        if standing.killed is not None:
-            return kills.on_due(standing, who, self._policy, now_ms)
-        return approvals.on_due(standing, who, self._policy, now_ms)
+        if control.killed is not None:
+            return kills.on_due(control, who, self._policy, now_ms)
+        return approvals.on_due(control, who, self._policy, now_ms)

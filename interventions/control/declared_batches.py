@@ -30,13 +30,13 @@ MAX_BATCHES: Final = 16
 CODE: Final = "declared_batch"
 
 
-def declare(standing: SessionControl, command: Command) -> None:
+def declare(control: SessionControl, command: Command) -> None:
     """Store a declared batch, dropping the oldest beyond the maximum. Idempotent per command."""
     batch = command.batch
-    if batch is None or any(known.command_id == command.command_id for known in standing.batches):
+    if batch is None or any(known.command_id == command.command_id for known in control.batches):
         return
     longest_ms = command.time + round(LONGEST.total_seconds() * 1000)
-    standing.batches.append(
+    control.batches.append(
         DeclaredBatch(
             batch.actions,
             batch.targets,
@@ -47,7 +47,7 @@ def declare(standing: SessionControl, command: Command) -> None:
             command.command_id,
         )
     )
-    del standing.batches[:-MAX_BATCHES]
+    del control.batches[:-MAX_BATCHES]
 
 
 def decision_on(declared: DeclaredBatch, event: ActionEvent, decision: Decision | None, policy: Policy) -> Decision:
@@ -83,12 +83,12 @@ def rule_of(decision: Decision) -> str:
     return decision.detector if decision.detector in ASKS_ONCE else ""
 
 
-def approve(standing: SessionControl, ticket: ApprovalTicket, policy: Policy, time_ms: int) -> list[ApprovalTicket]:
+def approve(control: SessionControl, ticket: ApprovalTicket, policy: Policy, time_ms: int) -> list[ApprovalTicket]:
     """Allow later findings of an approved request's rule. Returns the requests that are approved with it."""
     covers = policy.operated.approvals.covers
     if not ticket.rule or not covers:
         return []
-    standing.batches.append(
+    control.batches.append(
         DeclaredBatch(
             actions="*",
             targets=[],
@@ -99,8 +99,8 @@ def approve(standing: SessionControl, ticket: ApprovalTicket, policy: Policy, ti
             command_id=ticket.request_id,
         )
     )
-    del standing.batches[:-MAX_BATCHES]
-    behind = {bound: standing.approvals[bound] for bound in ticket.also}
+    del control.batches[:-MAX_BATCHES]
+    behind = {bound: control.approvals[bound] for bound in ticket.also}
     covered = {bound: other for bound, other in behind.items() if other.rule == ticket.rule}
     ticket.also = [bound for bound in behind if bound not in covered]
     for other in covered.values():
@@ -108,15 +108,15 @@ def approve(standing: SessionControl, ticket: ApprovalTicket, policy: Policy, ti
     return list(covered.values())
 
 
-def reject(standing: SessionControl, ticket: ApprovalTicket) -> None:
+def reject(control: SessionControl, ticket: ApprovalTicket) -> None:
     """Store who rejected the request of such a rule."""
     if ticket.rule:
-        standing.rejected[ticket.rule] = ", ".join(ticket.rejected_by)
+        control.rejected[ticket.rule] = ", ".join(ticket.rejected_by)
 
 
-def after_rejection(standing: SessionControl, decision: Decision) -> Decision | None:
+def after_rejection(control: SessionControl, decision: Decision) -> Decision | None:
     """Return the refusal of a call that a rejected rule pauses; None if its request was not rejected."""
-    by = standing.rejected.get(rule_of(decision))
+    by = control.rejected.get(rule_of(decision))
     if by is None:
         return None
     return decision.model_copy(

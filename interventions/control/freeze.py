@@ -14,29 +14,29 @@ from haltline.schemas.policy import Policy
 STATE_OF = {CommandKind.FREEZE: ControlState.FROZEN, CommandKind.CONTAIN: ControlState.CONTAINED}
 
 
-def on_command(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
+def on_command(control: SessionControl, who: SessionRef, command: Command, policy: Policy) -> ControlEffects:
     """Freeze, contain, or lift either. Repeating a command changes nothing."""
-    if standing.killed is not None:
+    if control.killed is not None:
         return NOTHING
     state = STATE_OF.get(command.kind)
     if state is None:
-        if hold.is_for_progress(standing.held):
-            probation.begin(standing, command, policy)
-        return lift(standing, who)
-    if standing.held is not None and standing.held.state == state:
+        if hold.is_for_progress(control.held):
+            probation.begin(control, command, policy)
+        return lift(control, who)
+    if control.held is not None and control.held.state == state:
         return NOTHING
     decision_id = digest("operator", command.id, command.command_id)
-    standing.held = Freeze(state.value, command.by, command.reason, command.time, decision_id)
-    return ControlEffects(control=record(standing.held, who), followup=state.value)
+    control.held = Freeze(state.value, command.by, command.reason, command.time, decision_id)
+    return ControlEffects(control=record(control.held, who), followup=state.value)
 
 
-def lift(standing: SessionControl, who: SessionRef) -> ControlEffects:
+def lift(control: SessionControl, who: SessionRef) -> ControlEffects:
     """End a freeze or containment."""
-    if standing.held is None:
+    if control.held is None:
         return NOTHING
-    standing.held = None
-    if standing.probation is not None:
-        return ControlEffects(control=probation.record(standing.probation, who), followup="lifted")
+    control.held = None
+    if control.probation is not None:
+        return ControlEffects(control=probation.record(control.probation, who), followup="lifted")
     return ControlEffects(released=True, followup="lifted")
 
 

@@ -30,13 +30,13 @@ _MAX_STOPPED_EARLY: Final = 4
 """Stops that are stored before their kill is known; the oldest is dropped first."""
 
 
-def by_operator(standing: SessionControl, command: Command, agent_id: str, policy: Policy) -> Decision | None:
+def by_operator(control: SessionControl, command: Command, agent_id: str, policy: Policy) -> Decision | None:
     """Apply an operator's kill of the session; None if it is killed already."""
-    if standing.killed is not None:
+    if control.killed is not None:
         return None
     code = command.code or "session_killed_by_operator"
     decision_id = digest("operator", command.id, command.command_id)
-    standing.killed = Kill(decision_id, code, command.reason, command.by, command.time)
+    control.killed = Kill(decision_id, code, command.reason, command.by, command.time)
     return Decision(
         decision_id=decision_id,
         session_id=command.id,
@@ -51,15 +51,15 @@ def by_operator(standing: SessionControl, command: Command, agent_id: str, polic
     )
 
 
-def acknowledge(standing: SessionControl, feedback: Feedback) -> bool:
+def acknowledge(control: SessionControl, feedback: Feedback) -> bool:
     """Apply feedback of the agent's side. Returns whether a kill became acknowledged."""
-    kill = standing.killed
+    kill = control.killed
     if feedback.stage is not Stage.STOPPED:
         return False
     if kill is None:
-        standing.stopped_early[feedback.decision_id] = feedback.time
-        if len(standing.stopped_early) > _MAX_STOPPED_EARLY:
-            del standing.stopped_early[next(iter(standing.stopped_early))]
+        control.stopped_early[feedback.decision_id] = feedback.time
+        if len(control.stopped_early) > _MAX_STOPPED_EARLY:
+            del control.stopped_early[next(iter(control.stopped_early))]
         return False
     if feedback.decision_id != kill.decision_id:
         return False
@@ -73,12 +73,12 @@ def acknowledge(standing: SessionControl, feedback: Feedback) -> bool:
     return known != (kill.stopped_at_ms, kill.time_to_stop_ms)
 
 
-def has_ended(standing: SessionControl, time_ms: int) -> bool:
+def has_ended(control: SessionControl, time_ms: int) -> bool:
     """Apply the end of the session, after which nothing of it runs. Returns whether a kill became acknowledged.
 
     A guard that ends normally acknowledges what it has received, and may miss a kill that arrives just then.
     """
-    kill = standing.killed
+    kill = control.killed
     if kill is None:
         return False
     known, ended_ms = kill.stopped_at_ms, max(time_ms, kill.since_ms)
@@ -93,9 +93,9 @@ def due_ms(kill: Kill) -> int:
     return kill.due_ms or ARM
 
 
-def on_due(standing: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
+def on_due(control: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
     """Return the effects of a kill that is due: its deadline is set, it is sent again, or it is an incident."""
-    kill = standing.killed
+    kill = control.killed
     if kill is None or not 0 < due_ms(kill) <= now_ms:
         return NOTHING
     wait_ms = round(policy.operated.kill_ack_s * 1000)

@@ -34,37 +34,37 @@ class Released:
     """The outcome of a reset."""
 
     effects: ControlEffects
-    standing: SessionControl | None
+    control: SessionControl | None
     """The new state; None: nothing has changed, the reset is refused."""
 
 
-def reset(standing: SessionControl, who: SessionRef, command: Command, policy: Policy) -> Released:
+def reset(control: SessionControl, who: SessionRef, command: Command, policy: Policy) -> Released:
     """Apply an operator's reset."""
-    kill = standing.killed
+    kill = control.killed
     if kill is None:
         # Counts are cleared, and a probation continues. A freeze or containment ends; after a hold, probation begins.
-        if hold.is_for_progress(standing.held):
-            begin(standing, command, policy)
-        kept, on = SessionControl(probation=standing.probation, trips=standing.trips), standing.probation
+        if hold.is_for_progress(control.held):
+            begin(control, command, policy)
+        kept, on = SessionControl(probation=control.probation, trips=control.trips), control.probation
         effects = ControlEffects(control=None if on is None else record(on, who), released=on is None, followup="reset")
         return Released(effects, kept)
     locked = kill.locked_until_ms is not None and command.time < kill.locked_until_ms
-    if locked and not _second(standing, command, policy):
+    if locked and not _second(control, command, policy):
         return Released(ControlEffects(control=control_record(who, kill, kill.sent_ms), followup="reset_refused"), None)
     if policy.operated.reset_requires_new_session:
         kill.code, kill.by, kill.reason = CLOSED, command.by, command.reason
-        return Released(ControlEffects(control=control_record(who, kill, kill.sent_ms), followup="closed"), standing)
+        return Released(ControlEffects(control=control_record(who, kill, kill.sent_ms), followup="closed"), control)
     commanded = command.probation_actions
     actions = policy.operated.probation.actions if commanded is None else commanded
     if actions == 0:
         return Released(ControlEffects(released=True, followup="reset"), SessionControl())
     probation = Probation(actions, command.by, command.reason, command.time, digest("reset", command.command_id))
-    kept = SessionControl(probation=probation, trips=standing.trips)
+    kept = SessionControl(probation=probation, trips=control.trips)
     return Released(ControlEffects(control=record(probation, who), followup="reset"), kept)
 
 
 def on_event(
-    standing: SessionControl,
+    control: SessionControl,
     event: ActionEvent,
     decision: Decision | None,
     policy: Policy,
@@ -76,46 +76,46 @@ def on_event(
 
     `acts`: the event is one of the session's actions.
     """
-    probation = standing.probation
+    probation = control.probation
     if probation is None:
         return decision, False
     if not newly_killed and decision is not None and hold.freezes(event, decision):
         decision = decision.model_copy(
             update={"level": Level.KILL, "code": KILLED_ON_PROBATION, "message": STOPPED, "flag": True}
         )
-        standing.killed = Kill(decision.decision_id, decision.code, decision.reason, HALTLINE, event.time)
+        control.killed = Kill(decision.decision_id, decision.code, decision.reason, HALTLINE, event.time)
         newly_killed = True
-    if newly_killed and standing.killed is not None:
+    if newly_killed and control.killed is not None:
         rules = policy.operated.probation
-        standing.probation = None
-        standing.trips += 1
-        lockout_s = min(rules.lockout_s * 2 ** (min(standing.trips, 32) - 1), rules.longest_lockout_s)
-        standing.killed.locked_until_ms = event.time + round(lockout_s * 1000)
+        control.probation = None
+        control.trips += 1
+        lockout_s = min(rules.lockout_s * 2 ** (min(control.trips, 32) - 1), rules.longest_lockout_s)
+        control.killed.locked_until_ms = event.time + round(lockout_s * 1000)
         return decision, False
     if acts:
         probation.left -= 1
         if probation.left <= 0:
-            standing.probation, standing.trips = None, 0
-            return decision, standing.held is None  # a freeze or containment replaces it
+            control.probation, control.trips = None, 0
+            return decision, control.held is None  # a freeze or containment replaces it
     return decision, False
 
 
-def begin(standing: SessionControl, command: Command, policy: Policy) -> None:
+def begin(control: SessionControl, command: Command, policy: Policy) -> None:
     """Begin the probation of a session that an operator has released from a hold."""
     actions = policy.operated.probation.actions
-    if actions and standing.probation is None:
+    if actions and control.probation is None:
         decision_id = digest("reset", command.command_id)
-        standing.probation = Probation(actions, command.by, command.reason, command.time, decision_id)
+        control.probation = Probation(actions, command.by, command.reason, command.time, decision_id)
 
 
-def _second(standing: SessionControl, command: Command, policy: Policy) -> bool:
+def _second(control: SessionControl, command: Command, policy: Policy) -> bool:
     """Return whether a second operator confirms the release in time; stores the first request."""
     if not command.force:
         return False
     wants = RepeatedCommand(command.by, command.time)
-    if wants.confirms(standing.release_asked, policy.operated.second_person_s):
+    if wants.confirms(control.release_asked, policy.operated.second_person_s):
         return True
-    standing.release_asked = wants
+    control.release_asked = wants
     return False
 
 

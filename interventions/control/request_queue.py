@@ -11,9 +11,9 @@ MAX_TICKETS: Final = 32
 """Requests stored per session, the oldest dropped first; a call without a request does not pass."""
 
 
-def causes(standing: SessionControl) -> dict[str, str]:
+def causes(control: SessionControl) -> dict[str, str]:
     """Return the cause of each request, by request id."""
-    return {ticket.request_id: ticket.cause for ticket in standing.approvals.values()}
+    return {ticket.request_id: ticket.cause for ticket in control.approvals.values()}
 
 
 def answered_by(rules: ApprovalRules, priority: Severity) -> tuple[int, int]:
@@ -23,33 +23,33 @@ def answered_by(rules: ApprovalRules, priority: Severity) -> tuple[int, int]:
     return rules.critical_quorum, max(rules.critical_voters, rules.critical_quorum)
 
 
-def remember(standing: SessionControl, bound: str, ticket: ApprovalTicket) -> None:
+def remember(control: SessionControl, bound: str, ticket: ApprovalTicket) -> None:
     """Store a request; beyond the maximum, drop the oldest without others behind it."""
-    forget(standing, bound)
-    standing.approvals[bound] = ticket
-    if len(standing.approvals) > MAX_TICKETS:
-        oldest = next((key for key, one in standing.approvals.items() if not one.also), next(iter(standing.approvals)))
-        forget(standing, oldest)
+    forget(control, bound)
+    control.approvals[bound] = ticket
+    if len(control.approvals) > MAX_TICKETS:
+        oldest = next((key for key, one in control.approvals.items() if not one.also), next(iter(control.approvals)))
+        forget(control, oldest)
 
 
-def forget(standing: SessionControl, bound: str) -> None:
+def forget(control: SessionControl, bound: str) -> None:
     """Remove a request, with those behind it."""
-    ticket = standing.approvals.pop(bound, None)
+    ticket = control.approvals.pop(bound, None)
     if ticket is None:
         return
     for behind in ticket.also:
-        standing.approvals.pop(behind, None)
-    for other in standing.approvals.values():
+        control.approvals.pop(behind, None)
+    for other in control.approvals.values():
         if bound in other.also:
             other.also.remove(bound)
 
 
-def line_up(standing: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
+def line_up(control: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
     """Return the open request of the ticket's cause, to queue it behind; the ticket itself if there is none."""
     head = next(
         (
             t
-            for t in standing.approvals.values()
+            for t in control.approvals.values()
             if t is not ticket and t.cause == ticket.cause and t.is_open and not t.behind
             and t.expires_ms > ticket.since_ms
         ),
@@ -62,25 +62,25 @@ def line_up(standing: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
     return head
 
 
-def head_of(standing: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
+def head_of(control: SessionControl, ticket: ApprovalTicket) -> ApprovalTicket:
     """Return the request that is reported: the ticket itself, or the one that it is behind."""
     if not ticket.behind:
         return ticket
-    return next((t for t in standing.approvals.values() if t.request_id == ticket.behind), ticket)
+    return next((t for t in control.approvals.values() if t.request_id == ticket.behind), ticket)
 
 
-def gather(standing: SessionControl, head: ApprovalTicket) -> None:
+def gather(control: SessionControl, head: ApprovalTicket) -> None:
     """Give the requests behind it the same state, and move their waiting calls to it: all are answered as one."""
     for bound in head.also:
-        ticket = standing.approvals[bound]
+        ticket = control.approvals[bound]
         head.waiting += ticket.waiting
         ticket.state, ticket.closed, ticket.waiting = head.state, head.closed, []
 
 
-def causes_waiting(standing: SessionControl, time_ms: int) -> dict[str, list[str]]:
+def causes_waiting(control: SessionControl, time_ms: int) -> dict[str, list[str]]:
     """Return the requests that can be answered at `time_ms` by cause, without expired ones that no tick has closed."""
     waiting: dict[str, list[str]] = {}
-    for ticket in standing.approvals.values():
+    for ticket in control.approvals.values():
         if ticket.is_open and not ticket.behind and ticket.expires_ms > time_ms:
             waiting.setdefault(ticket.cause, []).append(ticket.request_id)
     return waiting

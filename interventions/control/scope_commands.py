@@ -25,13 +25,13 @@ STATE_OF: Final = {
 """The state after an operator's command."""
 
 
-def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> ControlEffects:
-    """Apply an operator's command. Changes `standing` in place."""
-    stands = standing.stands
+def on_command(status: ScopeStatus, command: Command, policy: Policy) -> ControlEffects:
+    """Apply an operator's command. Changes `status` in place."""
+    stands = status.stands
     killed = stands is not None and stands.state == ControlState.KILLED
     if command.kind is CommandKind.RESET:
         if command.session is None:
-            standing.stands, standing.asked = None, None
+            status.stands, status.asked = None, None
             return ControlEffects(released=True, followup="reset")
         if stands is None or command.session in stands.spared or len(stands.spared) >= MAX_SPARED:
             return NOTHING
@@ -40,14 +40,14 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
     if command.kind is CommandKind.LIFT:
         if stands is None or killed:
             return NOTHING
-        standing.stands = None
+        status.stands = None
         return ControlEffects(released=True, followup="lifted")
     state = STATE_OF.get(command.kind)
     if state is None or killed or (stands is not None and stands.state == state):
         return NOTHING
-    if command.scope is ScopeKind.FLEET and not _second(standing, command, policy):
+    if command.scope is ScopeKind.FLEET and not _second(status, command, policy):
         return ControlEffects(followup="second_wanted")
-    standing.stands = ScopeControl(
+    status.stands = ScopeControl(
         state=state.value,
         since_ms=command.time,
         code=f"{command.scope.value}_{state.value}_by_operator",
@@ -55,12 +55,12 @@ def on_command(standing: ScopeStatus, command: Command, policy: Policy) -> Contr
         by=command.by,
         decision_id=digest("operator", command.id, command.command_id),
     )
-    return ControlEffects(control=standing.stands.as_record(command.scope, command.id), followup=state.value)
+    return ControlEffects(control=status.stands.as_record(command.scope, command.id), followup=state.value)
 
 
-def _second(standing: ScopeStatus, command: Command, policy: Policy) -> bool:
+def _second(status: ScopeStatus, command: Command, policy: Policy) -> bool:
     """Return whether a second operator confirms the same command in time; stores the first request."""
     wants = RepeatedCommand(command.by, command.time, command.kind.value)
-    confirmed = wants.confirms(standing.asked, policy.operated.second_person_s)
-    standing.asked = None if confirmed else wants
+    confirmed = wants.confirms(status.asked, policy.operated.second_person_s)
+    status.asked = None if confirmed else wants
     return confirmed

@@ -94,20 +94,20 @@ class Measures:
     """The kill of one session, through the worker that has it."""
 
 
-def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Finding, rule: Rule) -> Measures | None:
-    """Return the measures for a finding; None for a repetition. Stores restrictions in `standing`."""
+def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding, rule: Rule) -> Measures | None:
+    """Return the measures for a finding; None for a repetition. Stores restrictions in `status`."""
     scope, would = SignalScope(signal.scope), rule.levels[finding.severity]
     kind = _reach(scope, finding)
     level = Level.ALLOW if kind is ScopeKind.FLEET else held_back(would, rule.mode)
     went_on = finding.session_id or signal.session_id
     about = f"{finding.code} {went_on}" if kind is ScopeKind.SESSION else finding.code
-    if standing.stands is not None and not _goes_beyond(standing.stands, kind, would):
+    if status.stands is not None and not _goes_beyond(status.stands, kind, would):
         return None
-    if not _is_news(policy, standing.given.get(about), would, signal.time):
+    if not _is_news(policy, status.given.get(about), would, signal.time):
         return None
-    standing.given[about] = Given(level=would.value, time_ms=signal.time)
-    while len(standing.given) > _MAX_GIVEN:
-        del standing.given[next(iter(standing.given))]
+    status.given[about] = Given(level=would.value, time_ms=signal.time)
+    while len(status.given) > _MAX_GIVEN:
+        del status.given[next(iter(status.given))]
     # Stop the first session of a tree; otherwise the one that continues.
     session_id = signal.id if scope is SignalScope.ROOT else went_on
     own = kind is ScopeKind.SESSION
@@ -137,10 +137,8 @@ def decide(policy: Policy, standing: ScopeStatus, signal: Signal, finding: Findi
     if own:
         return Measures(decision, kill=_kill(decision) if level is Level.KILL else None)
     state = _state(kind, level).value
-    standing.stands = ScopeControl(
-        state, decision.time, decision.code, decision.reason, decision_id=decision.decision_id
-    )
-    return Measures(decision, control=standing.stands.as_record(kind, signal.id or "*", decision.agent_id))
+    status.stands = ScopeControl(state, decision.time, decision.code, decision.reason, decision_id=decision.decision_id)
+    return Measures(decision, control=status.stands.as_record(kind, signal.id or "*", decision.agent_id))
 
 
 def kill_of(session_id: str, *, code: str, reason: str, because: str, time_ms: int) -> Command:

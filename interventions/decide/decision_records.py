@@ -43,12 +43,12 @@ def of_finding(policy: Policy, event: ActionEvent, chosen: Chosen, decision_id: 
     )
 
 
-def without_finding(standing: SessionControl, event: ActionEvent, policy: Policy) -> Decision | None:
+def without_finding(control: SessionControl, event: ActionEvent, policy: Policy) -> Decision | None:
     """Return the verdict on an event without findings, if one is awaited."""
     if not event.await_verdict:
         return None
-    held = standing.held
-    if held is not None and hold.is_held(standing) and event.kind is Kind.PROPOSED and not ends_turn(event.action):
+    held = control.held
+    if held is not None and hold.is_held(control) and event.kind is Kind.PROPOSED and not ends_turn(event.action):
         return Decision(
             decision_id=digest("held", event.session_id, event.event_id),
             level=Level.PAUSE,

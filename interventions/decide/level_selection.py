@@ -82,7 +82,7 @@ class LevelSelection:
 
     def decide(
         self,
-        standing: SessionControl,
+        control: SessionControl,
         event: ActionEvent,
         findings: Sequence[Finding],
         rules: Mapping[str, Rule],
@@ -92,22 +92,22 @@ class LevelSelection:
     ) -> tuple[Decision | None, Decision | None]:
         """Return the decision on an event, and the one that rules in shadow mode would have made; None: no decision.
 
-        The strictest level of the findings applies. A kill is stored in `standing`. Findings in shadow mode do not
+        The strictest level of the findings applies. A kill is stored in `control`. Findings in shadow mode do not
         change the decision, and are reported only if it lets the session continue.
         """
         # 1. What stands against the session.
-        if standing.killed is not None:
-            return self._in_killed_session(standing, event, standing.killed, findings, context), None
-        if (kill := self._kill_of_held_session(standing, event, context)) is not None:
+        if control.killed is not None:
+            return self._in_killed_session(control, event, control.killed, findings, context), None
+        if (kill := self._kill_of_held_session(control, event, context)) is not None:
             return kill, None
         # 2. Exemptions.
         findings = _without_exempt(event, findings)
         if not findings and not (self.examines and self._governor.concerns(event, context)):
-            return decision_records.without_finding(standing, event, self._policy), None
+            return decision_records.without_finding(control, event, self._policy), None
         # 3. to 6. The level.
-        history = standing.history or History()
+        history = control.history or History()
         chosen = self._levels(history, event, findings, rules, context)
-        chosen = _by_progress(standing, history, event, chosen, act=context.deed, rules=self._policy.operated.hold)
+        chosen = _by_progress(control, history, event, chosen, act=context.deed, rules=self._policy.operated.hold)
         effective, shadow = _strictest(chosen)
         # 7. ACGP.
         governance = None
@@ -116,24 +116,24 @@ class LevelSelection:
                 history, event, effective, findings=findings, rules=rules, context=context
             )
         if findings or effective is not None:
-            standing.history = history
+            control.history = history
         # 8. What is published.
         reviewed = governance is not None and governance.ticket is not None  # each review is published
-        if effective is not None and (reviewed or self._is_news(standing, history, event, effective)):
+        if effective is not None and (reviewed or self._is_news(control, history, event, effective)):
             enforced = [finding for finding in findings if not _in_shadow(rules, finding.detector)]
             known = {name: value for name, value in near().items() if not _in_shadow(rules, name)}
             decision: Decision | None = self._publish(
-                standing, history, event, effective, found=enforced, near=known, context=context
+                control, history, event, effective, found=enforced, near=known, context=context
             )
         else:
-            decision = decision_records.without_finding(standing, event, self._policy)
+            decision = decision_records.without_finding(control, event, self._policy)
         if decision is not None:
             decision = with_governance(decision, governance)
         if shadow is None or (decision is not None and decision.level is not Level.ALLOW):
             return decision, None
-        if not self._is_news(standing, history, event, shadow):
+        if not self._is_news(control, history, event, shadow):
             return decision, None
-        held_back = self._publish(standing, history, event, shadow, found=findings, near=near(), context=context)
+        held_back = self._publish(control, history, event, shadow, found=findings, near=near(), context=context)
         if event.await_verdict:  # a client that waits for the verdict must not take this decision for it
             held_back = held_back.model_copy(update={"scope_id": event.session_id})
         return decision, held_back if decision is not None else with_governance(held_back, governance)
@@ -141,28 +141,28 @@ class LevelSelection:
     # 1. What stands against the session.
 
     def _in_killed_session(
-        self, standing: SessionControl, event: ActionEvent, kill: Kill, findings: Sequence[Finding], context: Context
+        self, control: SessionControl, event: ActionEvent, kill: Kill, findings: Sequence[Finding], context: Context
     ) -> Decision | None:
         """Refuse the proposals of a killed session; ends of earlier calls pass, and new activity is published."""
         if event.kind is not Kind.PROPOSED and not event.await_verdict and not findings:
             return None
-        standing.after_kill += 1
-        standing.history = history = standing.history or History()
+        control.after_kill += 1
+        control.history = history = control.history or History()
         refusal = self._payloads.of_refusal(history, event, context)
         finding = findings[0] if findings else None
-        return decision_records.after_kill(self._policy, event, kill, finding, standing.after_kill, **refusal)
+        return decision_records.after_kill(self._policy, event, kill, finding, control.after_kill, **refusal)
 
-    def _kill_of_held_session(self, standing: SessionControl, event: ActionEvent, context: Context) -> Decision | None:
+    def _kill_of_held_session(self, control: SessionControl, event: ActionEvent, context: Context) -> Decision | None:
         """Kill a held session that goes on for too long; None: not yet."""
-        held, act, rules = standing.held, context.deed, self._policy.operated.hold
-        if held is None or act is None or held.by != HALTLINE or not hold.is_held(standing):
+        held, act, rules = control.held, context.deed, self._policy.operated.hold
+        if held is None or act is None or held.by != HALTLINE or not hold.is_held(control):
             return None
         is_turn = event.kind is Kind.MODEL_TURN and event.outcome is Outcome.REFUSED
         is_call = act.is_attempt and not ends_turn(event.action)
         if not (is_turn or is_call) or not hold.counts_turn(held, act, rules, is_turn=is_turn):
             return None
-        standing.killed = kill = decision_records.kill_of_held(event, held)
-        standing.history = history = standing.history or History()
+        control.killed = kill = decision_records.kill_of_held(event, held)
+        control.history = history = control.history or History()
         refusal = self._payloads.of_refusal(history, event, context)
         return decision_records.went_on(self._policy, event, kill, held, **refusal)
 
@@ -225,7 +225,7 @@ class LevelSelection:
 
     # 8. What is published.
 
-    def _is_news(self, standing: SessionControl, history: History, event: ActionEvent, chosen: Chosen) -> bool:
+    def _is_news(self, control: SessionControl, history: History, event: ActionEvent, chosen: Chosen) -> bool:
         """Return whether to publish it: always refusals and changed arguments; within the cooldown, stricter hints."""
         meant = chosen.meant  # a rule in shadow mode repeats as often as an enforced one
         hint = chosen.mode is Mode.WARN  # whatever its level would be, it is not repeated more often than other hints
@@ -233,14 +233,14 @@ class LevelSelection:
             return True
         if chosen.level in _HINTS and history.hints >= self._settings.max_interventions:
             return False
-        last = standing.given.get(chosen.finding.detector)
+        last = control.given.get(chosen.finding.detector)
         if last is None or meant > Level(last.level):
             return True
         return event.time - last.time_ms >= self._policy.cooldown_s * 1000
 
     def _publish(
         self,
-        standing: SessionControl,
+        control: SessionControl,
         history: History,
         event: ActionEvent,
         chosen: Chosen,
@@ -249,9 +249,9 @@ class LevelSelection:
         near: dict[str, float],
         context: Context,
     ) -> Decision:
-        """Return the decision, and store it: in the history, and a kill in `standing`."""
+        """Return the decision, and store it: in the history, and a kill in `control`."""
         finding = chosen.finding
-        standing.given[finding.detector] = Given(level=chosen.meant.value, time_ms=event.time)
+        control.given[finding.detector] = Given(level=chosen.meant.value, time_ms=event.time)
         decision_id = digest(finding.detector, event.session_id, finding.evidence[-1].event_id)
         fields = self._payloads.fields(
             history, event, chosen, found=found, context=context, near=near, decision_id=decision_id
@@ -263,8 +263,8 @@ class LevelSelection:
         decision = decision_records.of_finding(self._policy, event, chosen, decision_id, near=near, **fields)
         decision = self._payloads.handled(decision, finding, context.failed)
         if decision.level is Level.KILL:
-            standing.killed = kill = Kill(decision_id, decision.code, decision.reason, HALTLINE, event.time)
-            kill.stopped_at_ms = standing.stopped_early.pop(decision_id, None)
+            control.killed = kill = Kill(decision_id, decision.code, decision.reason, HALTLINE, event.time)
+            kill.stopped_at_ms = control.stopped_early.pop(decision_id, None)
             kill.time_to_stop_ms = None if kill.stopped_at_ms is None else 0
         return decision
 
@@ -346,7 +346,7 @@ def _again_after_hint(settings: Interventions, chosen: Chosen, history: History,
 
 
 def _by_progress(
-    standing: SessionControl,
+    control: SessionControl,
     history: History,
     event: ActionEvent,
     chosen: Sequence[Chosen],
@@ -355,9 +355,9 @@ def _by_progress(
     rules: HoldRules,
 ) -> Sequence[Chosen]:
     """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
-    if hold.is_held(standing):
+    if hold.is_held(control):
         return [one for one in chosen if one.finding.detector not in JUDGEMENT]
-    judging = standing.judging
+    judging = control.judging
     is_call = act is not None and act.is_attempt and not act.is_result
     made = 0 if judging is None else judging.attempts - is_call
     # After the attempts, what would be a hint shows as well that no progress has come.
@@ -382,7 +382,7 @@ def _by_progress(
     elif judging is None or first.finding.code == hold.REPEATED:
         why = "one call is refused before the session is held"
         first.becomes(Level.BLOCK, why, says=hold.refused_text(first.finding, since_ms))
-        standing.judging = judging or hold.judging(first.finding, since_ms, act, on_call=is_call)
+        control.judging = judging or hold.judging(first.finding, since_ms, act, on_call=is_call)
     else:
         return others  # the next attempts are made
     return [*others, first]

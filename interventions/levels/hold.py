@@ -47,9 +47,9 @@ _PROGRESS: Final = (
 )
 
 
-def is_held(standing: SessionControl) -> bool:
+def is_held(control: SessionControl) -> bool:
     """Return whether every call of the session is refused, though it is not killed."""
-    return standing.held is not None and standing.held.state == ControlState.FROZEN
+    return control.held is not None and control.held.state == ControlState.FROZEN
 
 
 def freezes(event: ActionEvent, decision: Decision) -> bool:
@@ -68,9 +68,9 @@ def is_for_progress(held: Freeze | None) -> bool:
     return held is not None and held.by == HALTLINE and held.code == HELD_CODE
 
 
-def on_attempt(standing: SessionControl, act: Deed, rules: HoldRules) -> Finding | None:
+def on_attempt(control: SessionControl, act: Deed, rules: HoldRules) -> Finding | None:
     """Count an attempt after a refusal. Returns the finding that it repeats the refused call, if it does."""
-    judging = standing.judging
+    judging = control.judging
     if judging is None or not act.is_attempt:
         return None
     call = act.fingerprint[:16]
@@ -82,7 +82,7 @@ def on_attempt(standing: SessionControl, act: Deed, rules: HoldRules) -> Finding
         judging.step = act.step
         judging.attempts += 1
     if judging.attempts > rules.within:
-        standing.judging = None
+        control.judging = None
         return None
     if act.refused or call not in judging.refused:
         return None
@@ -95,12 +95,12 @@ def on_attempt(standing: SessionControl, act: Deed, rules: HoldRules) -> Finding
     )
 
 
-def judge_anew(standing: SessionControl) -> None:
+def judge_anew(control: SessionControl) -> None:
     """Forget what was found of the session's progress: it was released, or its user says something new."""
-    standing.judging = None
-    for rule in JUDGEMENT & standing.given.keys():
-        del standing.given[rule]
-    if (history := standing.history) is not None:
+    control.judging = None
+    for rule in JUDGEMENT & control.given.keys():
+        del control.given[rule]
+    if (history := control.history) is not None:
         history.entries = [entry for entry in history.entries if entry.rule not in JUDGEMENT]
         for rule in JUDGEMENT & history.issues.keys():
             del history.issues[rule]

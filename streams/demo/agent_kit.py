@@ -47,7 +47,7 @@ def attempt(tool: Callable[..., str], *arguments: str) -> str | None:
     return answer
 
 
-def hear(advice: Advice) -> None:
+def print_hint(advice: Advice) -> None:
     """Report the guard's advice."""
     say(f"hears ({advice.code}): {advice.message}")
 

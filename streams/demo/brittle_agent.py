@@ -9,7 +9,7 @@ import sys
 import time
 
 from haltline.interventions.agent import Guard, GuardSettings, Task
-from haltline.streams.demo.agent_kit import EXIT_STOPPED, attempt, catalogue, hear, say
+from haltline.streams.demo.agent_kit import EXIT_STOPPED, attempt, catalogue, print_hint, say
 from haltline.streams.demo.catalogue import COPY, GONE, STUCK
 
 BRITTLE = f"remove the stale asset {STUCK}, retry until it is gone"
@@ -59,7 +59,7 @@ def main() -> int:
     options = parser.parse_args()
     goal = CURED if options.cured else BRITTLE
     settings = GuardSettings.from_env(mode="blocking", task=Task(goal=goal))
-    with Guard(settings, on_advice=hear) as guard:
+    with Guard(settings, on_advice=print_hint) as guard:
         say(f"my task: {goal}")
         return work(guard, cured=options.cured, pause_s=options.pause_s)
 

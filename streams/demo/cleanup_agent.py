@@ -7,7 +7,7 @@ HALTLINE_* variables.
 import sys
 
 from haltline.interventions.agent import Guard, GuardSettings, Task
-from haltline.streams.demo.agent_kit import EXIT_STOPPED, attempt, catalogue, hear
+from haltline.streams.demo.agent_kit import EXIT_STOPPED, attempt, catalogue, print_hint
 from haltline.streams.demo.catalogue import STAGING
 
 
@@ -27,7 +27,7 @@ def work(guard: Guard) -> int:
 def main() -> int:
     """Run the agent."""
     goal = f"remove the {len(STAGING)} staging assets of the last quarter"
-    with Guard(GuardSettings.from_env(mode="blocking", task=Task(goal=goal)), on_advice=hear) as guard:
+    with Guard(GuardSettings.from_env(mode="blocking", task=Task(goal=goal)), on_advice=print_hint) as guard:
         return work(guard)
 
 

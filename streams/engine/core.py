@@ -96,7 +96,7 @@ class Core:
         if not self._alone and not (is_new(state, at) and is_first(state, event.event_id, MAX_SEEN)):
             return Effects(state, applied=False)
         self._advance(state, event)
-        control, killed = state.standing, state.standing.killed
+        control, killed = state.control, state.control.killed
         rules = self._rule_sets if control.probation is None else self._strict
         rule_set = rules.at(event, state.clock_ms)
         act = self._observation(state, event, at, rule_set)
@@ -159,7 +159,7 @@ class Core:
 
     def _released_by_prompt(self, state: SessionState, act: Observation) -> ControlEffects:
         """Judge progress afresh at a new prompt of the user, which ends a hold. Returns the effects."""
-        control = state.standing
+        control = state.control
         if not state.calls.is_other_task(act.event):
             return NOTHING
         hold.judge_anew(control)
@@ -172,7 +172,7 @@ class Core:
         self, state: SessionState, act: Observation, rule_set: RuleSet
     ) -> tuple[Sequence[Finding], Sequence[Failure]]:
         """Return what the detectors find, or the activity after a kill; and the detectors' failures."""
-        control = state.standing
+        control = state.control
         if control.killed is not None:
             return self._after_kill(act, control.killed), ()
         findings, failures = rule_set.observe(state.detectors, act)
@@ -193,11 +193,11 @@ class Core:
         first = state.events == 1
         if self._alone or not (act.is_attempt or first or self._signaller.adds_up):
             return ()
-        return self._signaller.saw(state.unsaid, act, agent_id=state.agent_id, first=first)
+        return self._signaller.of_event(state.unsent, act, agent_id=state.agent_id, first=first)
 
     def _is_concerned(self, state: SessionState, act: Observation, released: ControlEffects) -> bool:
         """Return whether there may be something to decide, though nothing was found."""
-        control = state.standing
+        control = state.control
         return bool(
             control.approvals
             or control.probation
@@ -211,7 +211,7 @@ class Core:
     def _decide(self, effects: Effects, observed: "_Observed") -> Effects:
         """Complete the effects of an event that may have a decision; most have none."""
         state, act, killed_before = effects.state, observed.act, observed.killed
-        event, control, held_before = act.event, state.standing, state.standing.held
+        event, control, held_before = act.event, state.control, state.control.held
         failures, signals, judged = list(observed.failures), list(effects.signals), list(effects.judged)
         # The level, then what probation, approvals and the agent's end change of it.
         decision, shadow = self._levels.decide(
@@ -246,7 +246,7 @@ class Core:
         state.due_ms = self._commands.due_ms(control)
         if decision is not None and killed_before is None:
             origin = origin_of(act, state.agent_id)
-            signals += self._signaller.decided(state.unsaid, origin, decision, killed=killed is not None)
+            signals += self._signaller.decided(state.unsent, origin, decision, killed=killed is not None)
         if observed.batch is not None and killed_before is None:
             decision = declared_batches.decision_on(observed.batch, event, decision, self.policy)
         # Everything to be published.
@@ -276,11 +276,11 @@ class Core:
 
     def _closed_by_hold(self, state: SessionState, time_ms: int) -> tuple[Decision, ...]:
         """Close the open requests of single calls for lack of progress: the hold's request is the one to answer."""
-        tickets = state.standing.approvals.values()
+        tickets = state.control.approvals.values()
         requests = {t.request_id for t in tickets if t.cause == hold.CAUSE and t.action != WHOLE_SESSION}
         if not requests:
             return ()
-        return approvals.close(state.standing, state.ref, self.policy, time_ms, "session_held", requests=requests)
+        return approvals.close(state.control, state.ref, self.policy, time_ms, "session_held", requests=requests)
 
     def _detection(self, observed: "_Observed", finding: Finding, decisions: Sequence[Decision]) -> Detection:
         event = observed.act.event
@@ -319,7 +319,7 @@ class Core:
     def on_idle(self, state: SessionState) -> Sequence[IncidentRecord]:
         """Return the incident records of a session that is about to be dropped after a long idle time."""
         time_ms = state.clock_ms + self._ttl_ms
-        return session_incidents.close(state.standing, state.ref, self.policy, time_ms, "idle")[1]
+        return session_incidents.close(state.control, state.ref, self.policy, time_ms, "idle")[1]
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
         """Apply the next signal of an agent, target, tree, mission or the fleet. Changes `state` in place."""

@@ -169,15 +169,15 @@ class CrossSessionCore:
             state = ScopeState(command.scope.value, command.id)
         if not is_new(state, at):
             return state, NOTHING
-        about, standing = _about(state), state.standing
+        about, status = _about(state), state.standing
         if command.kind in incidents.ACTS:
-            records = incidents.act(standing.incidents, about, command)
+            records = incidents.act(status.incidents, about, command)
             name = f"incident_{records[0].change if records else 'void'}"
             return state, ControlEffects(incidents=tuple(records), followup=name)
-        effects = scope_commands.on_command(standing, command, self._policy)
+        effects = scope_commands.on_command(status, command, self._policy)
         if effects.followup in _CLOSES:
             why = f"{command.scope}_{effects.followup}"
-            closed = incidents.close(standing.incidents, about, why, command.time, by=command.by)
+            closed = incidents.close(status.incidents, about, why, command.time, by=command.by)
             effects = replace(effects, incidents=tuple(closed))
         if command.kind is CommandKind.RESET and effects.released:
             # Reset, except for the offsets already applied.
@@ -238,7 +238,7 @@ class CrossSessionCore:
         for pattern in build_across(rules, self._known):
             if self._enforces and pattern.id not in self._rules.deciding:
                 continue
-            for kind in pattern.hears:
+            for kind in pattern.consumes:
                 key = (pattern.scope.value, kind.value)
                 by_signal[key] = (*by_signal.get(key, ()), pattern)
         return _Watch(by_signal, rules)

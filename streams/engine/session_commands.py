@@ -27,9 +27,9 @@ class SessionCommands:
         self._signaller = signaller
         self._handler = CommandHandler(policy)
 
-    def due_ms(self, standing: SessionControl) -> int:
+    def due_ms(self, control: SessionControl) -> int:
         """Return when a tick is due, in milliseconds of the worker's clock; 0: never."""
-        return self._handler.due_ms(standing)
+        return self._handler.due_ms(control)
 
     def command(self, state: SessionState, command: Command) -> Effects:
         """Apply an operator's command."""
@@ -38,57 +38,57 @@ class SessionCommands:
         if command.kind is CommandKind.RESET:
             return self._reset(state, command)
         if command.kind is CommandKind.BATCH and command.batch is not None:
-            declared_batches.declare(state.standing, command)
+            declared_batches.declare(state.control, command)
             return Effects(state)
         if command.kind in ACTS:
-            return self._outcome(state, session_incidents.on_act(state.standing, state.ref, command, self._policy))
-        held = hold.is_for_progress(state.standing.held)
-        rejects = command.kind is CommandKind.REJECT and approvals.freezes(state.standing, command)
-        effects = self._with_incidents(state, self._handler.command(state.standing, state.ref, command))
+            return self._outcome(state, session_incidents.on_act(state.control, state.ref, command, self._policy))
+        held = hold.is_for_progress(state.control.held)
+        rejects = command.kind is CommandKind.REJECT and approvals.freezes(state.control, command)
+        effects = self._with_incidents(state, self._handler.command(state.control, state.ref, command))
         if rejects and effects.followup == "approval_rejected":
             return self._killed_by_rejection(state, command, effects)
-        if held and state.standing.held is None:
-            hold.judge_anew(state.standing)
+        if held and state.control.held is None:
+            hold.judge_anew(state.control)
             state.calls.judge_anew()
             forget_progress(state.detectors)
         return effects
 
     def feedback(self, state: SessionState, feedback: Feedback) -> Effects:
         """Apply feedback of the agent's side."""
-        standing, time_ms = state.standing, feedback.time
-        stopped = kills.acknowledge(standing, feedback)
-        killed = standing.killed
+        control, time_ms = state.control, feedback.time
+        stopped = kills.acknowledge(control, feedback)
+        killed = control.killed
         if killed is None and feedback.stage is Stage.STOPPED:
-            closed, incidents = session_incidents.on_scope_killed(standing, state.ref, self._policy, time_ms)
-            state.due_ms = self.due_ms(standing)
+            closed, incidents = session_incidents.on_scope_killed(control, state.ref, self._policy, time_ms)
+            state.due_ms = self.due_ms(control)
             return Effects(state, also=closed, incidents=incidents)
         if not stopped or killed is None:
             return Effects(state)
-        state.due_ms = self.due_ms(standing)
-        control = control_record(state.ref, killed, feedback.decided_at)
-        return Effects(state, control=control, incidents=session_incidents.on_stopped(standing, state.ref, time_ms))
+        state.due_ms = self.due_ms(control)
+        record = control_record(state.ref, killed, feedback.decided_at)
+        return Effects(state, control=record, incidents=session_incidents.on_stopped(control, state.ref, time_ms))
 
     def tick(self, state: SessionState, now_ms: int) -> Effects:
         """Do the first thing that is due at `now_ms`, on the worker's clock."""
-        return self._with_incidents(state, self._handler.tick(state.standing, state.ref, now_ms))
+        return self._with_incidents(state, self._handler.tick(state.control, state.ref, now_ms))
 
     def _kill(self, state: SessionState, command: Command) -> Effects:
-        standing = state.standing
-        decision = kills.by_operator(standing, command, state.agent_id, self._policy)
-        killed = standing.killed
+        control = state.control
+        decision = kills.by_operator(control, command, state.agent_id, self._policy)
+        killed = control.killed
         if decision is None or killed is None:
             return Effects(state)  # already killed; the control record has the operator and the time
         if state.ended:
-            kills.has_ended(standing, command.time)
+            kills.has_ended(control, command.time)
         killed.unheard = state.events == 0
         closed, incidents = session_incidents.close(
-            standing, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by
+            control, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by
         )
-        state.due_ms = self.due_ms(standing)
-        control = control_record(state.ref, killed)
+        state.due_ms = self.due_ms(control)
+        record = control_record(state.ref, killed)
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
-        signals = tuple(self._signaller.decided(state.unsaid, origin, decision, killed=True))
-        return Effects(state, decision=decision, also=closed, control=control, signals=signals, incidents=incidents)
+        signals = tuple(self._signaller.decided(state.unsent, origin, decision, killed=True))
+        return Effects(state, decision=decision, also=closed, control=record, signals=signals, incidents=incidents)
 
     def _killed_by_rejection(self, state: SessionState, command: Command, rejected: Effects) -> Effects:
         """Return the effects of a rejected release: the session is killed."""
@@ -100,28 +100,28 @@ class SessionCommands:
         return effects
 
     def _reset(self, state: SessionState, command: Command) -> Effects:
-        standing, who = state.standing, state.ref
-        was_killed = standing.killed is not None
-        reset = self._handler.reset(standing, who, command)
+        control, who = state.control, state.ref
+        was_killed = control.killed is not None
+        reset = self._handler.reset(control, who, command)
         effects = reset.effects
-        if reset.standing is not None:
+        if reset.control is not None:
             closed, incidents = session_incidents.close(
-                standing, who, self._policy, command.time, session_incidents.RESET, by=command.by
+                control, who, self._policy, command.time, session_incidents.RESET, by=command.by
             )
             effects = replace(effects, decisions=(*effects.decisions, *closed), incidents=tuple(incidents))
             # Reset, except for the offsets and ids already applied.
-            state.calls, state.detectors, state.standing = CallTracker(), {}, reset.standing
+            state.calls, state.detectors, state.control = CallTracker(), {}, reset.control
         outcome = self._outcome(state, effects)
-        if was_killed and state.standing.killed is None:
+        if was_killed and state.control.killed is None:
             origin = origin_of_command(command, state.agent_id, state.root_session_id)
-            outcome.signals = tuple(self._signaller.stands(origin, SignalKind.RELEASED))
+            outcome.signals = tuple(self._signaller.of_kill(origin, SignalKind.RELEASED))
         return outcome
 
     def _with_incidents(self, state: SessionState, effects: ControlEffects) -> Effects:
-        return self._outcome(state, session_incidents.on_effects(state.standing, state.ref, effects))
+        return self._outcome(state, session_incidents.on_effects(state.control, state.ref, effects))
 
     def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
-        state.due_ms = self.due_ms(state.standing)
+        state.due_ms = self.due_ms(state.control)
         first, *others = effects.decisions or (None,)
         detections: tuple[Detection, ...] = ()
         if first is not None and (finding := effects.incident) is not None:

@@ -47,8 +47,8 @@ class SessionState(Stored):
     calls: CallTracker = field(default_factory=CallTracker)
     detectors: dict[str, Memory] = field(default_factory=dict)
     """State by detector id."""
-    standing: SessionControl = field(default_factory=SessionControl)
-    unsaid: UnsentSignals = field(default_factory=UnsentSignals)
+    control: SessionControl = field(default_factory=SessionControl, name="standing")  # as it is stored
+    unsent: UnsentSignals = field(default_factory=UnsentSignals, name="unsaid")  # as it is stored
     root_session_id: str | None = None
     """The first session of its tree; None if that is this session."""
     task: TaskNote | None = None

@@ -119,7 +119,7 @@ class Signaller:
 
     def __init__(self, patterns: tuple[CrossSessionPattern[object], ...]) -> None:
         """`patterns` may have one pattern several times, set for several agents: the least limit counts."""
-        consumed = {(pattern.scope, kind) for pattern in patterns for kind in pattern.hears}
+        consumed = {(pattern.scope, kind) for pattern in patterns for kind in pattern.consumes}
         self._started = any(kind is SignalKind.STARTED for _, kind in consumed)
         self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in consumed)
         self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in consumed
@@ -135,8 +135,8 @@ class Signaller:
             if any(name in b.limits for b in budgets)
         }
 
-    def saw(self, unsaid: UnsentSignals, act: Observation, *, agent_id: str, first: bool) -> list[Signal]:
-        """Return the signals of an event by itself. Changes `unsaid` in place.
+    def of_event(self, unsent: UnsentSignals, act: Observation, *, agent_id: str, first: bool) -> list[Signal]:
+        """Return the signals of an event by itself. Changes `unsent` in place.
 
         Only attempts and the first event have any, unless some pattern `adds_up`.
         """
@@ -146,25 +146,25 @@ class Signaller:
         if self._destructive and act.is_attempt and not act.refused and act.losses and act.batch is None:
             signals += self._destroys(act, agent_id)
         if self._budgets:
-            signals += self._spent(unsaid, act, agent_id)
+            signals += self._spent(unsent, act, agent_id)
         return signals
 
     @staticmethod
-    def decided(unsaid: UnsentSignals, origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
+    def decided(unsent: UnsentSignals, origin: Origin, decision: Decision, *, killed: bool) -> Iterator[Signal]:
         """Yield the signals of a decision on a session: of a stop once a minute, and of a kill.
 
-        Changes `unsaid` in place.
+        Changes `unsent` in place.
         """
         minute = origin.time_ms // 60_000
         stopped = decision.level >= Level.PAUSE and not is_ask(decision.detector, decision.level)
-        if stopped and minute != unsaid.stopped_minute:
-            unsaid.stopped_minute = minute
+        if stopped and minute != unsent.stopped_minute:
+            unsent.stopped_minute = minute
             yield from origin.to_agent_and_fleet(SignalKind.STOPPED, code=decision.code)
         if killed:
-            yield from Signaller.stands(origin, SignalKind.KILLED, code=decision.code, reason=decision.reason)
+            yield from Signaller.of_kill(origin, SignalKind.KILLED, code=decision.code, reason=decision.reason)
 
     @staticmethod
-    def stands(origin: Origin, kind: SignalKind, **more: object) -> Iterator[Signal]:
+    def of_kill(origin: Origin, kind: SignalKind, **more: object) -> Iterator[Signal]:
         """Yield the signals of a kill or a release of a session: to its agent, and to the sessions that it started."""
         if origin.agent_id != UNKNOWN:
             yield origin.signal(kind, SignalScope.AGENT, origin.agent_id, **more)
@@ -206,9 +206,9 @@ class Signaller:
             more = {"action": act.action[:512], "target": targets[0], "targets": targets}
             yield origin.signal(SignalKind.DESTRUCTIVE, SignalScope.ROOT, origin.roots[0], **more)
 
-    def _spent(self, unsaid: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
-        spent = unsaid.spent
-        unsaid.mission = act.event.mission_id or unsaid.mission
+    def _spent(self, unsent: UnsentSignals, act: Observation, agent_id: str) -> Iterator[Signal]:
+        spent = unsent.spent
+        unsent.mission = act.event.mission_id or unsent.mission
         if act.is_attempt and not act.refused:
             spent["calls"] = spent.get("calls", 0.0) + 1
         if act.usage is not None:
@@ -219,10 +219,10 @@ class Signaller:
         ended = act.event.kind is _SESSION_ENDED and bool(spent)
         if not ended and not any(spent.get(name, 0.0) >= portion for name, portion in self._portions.items()):
             return
-        unsaid.spent = {}
+        unsent.spent = {}
         origin = origin_of(act, agent_id)
         for scope in self._budgets:
-            scope_id = unsaid.mission if scope is SignalScope.MISSION else agent_id
+            scope_id = unsent.mission if scope is SignalScope.MISSION else agent_id
             if scope_id is not None and scope_id != UNKNOWN:
                 yield origin.signal(SignalKind.SPENT, scope, scope_id, amounts=spent)
 

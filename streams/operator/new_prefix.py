@@ -167,9 +167,9 @@ def state_of(entry: ControlRecord) -> State:
         )
         return scope
     state = SessionState(entry.id, entry.agent_id)
-    standing = state.standing
+    control = state.control
     if entry.state is ControlState.KILLED:
-        standing.killed = Kill(
+        control.killed = Kill(
             entry.decision_id,
             entry.code,
             entry.reason,
@@ -184,9 +184,9 @@ def state_of(entry: ControlRecord) -> State:
             unheard=entry.unheard or False,
         )
     elif entry.state is ControlState.PROBATION:
-        standing.probation = Probation(entry.actions_left or 0, entry.by, entry.reason, entry.since, entry.decision_id)
+        control.probation = Probation(entry.actions_left or 0, entry.by, entry.reason, entry.since, entry.decision_id)
     else:
-        standing.held = Freeze(
+        control.held = Freeze(
             entry.state.value, entry.by, entry.reason, entry.since, entry.decision_id, code=entry.code
         )
     return state

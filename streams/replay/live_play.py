@@ -123,7 +123,7 @@ class LivePlay:
     def _apply(self, event: ActionEvent) -> list[Followed]:
         """Return the effects of an event that a guard publishes. Of a killed session nothing more is judged."""
         state = self._fleet.sessions.get(event.session_id)
-        if state is not None and state.standing.killed is not None:
+        if state is not None and state.control.killed is not None:
             return []
         self._publish(event)
         self._offset += 1
@@ -141,7 +141,7 @@ class LivePlay:
 
     def _follow(self, state: SessionState) -> None:
         """Let the session's entry be what its state says."""
-        killed, held = state.standing.killed, state.standing.held
+        killed, held = state.control.killed, state.control.held
         if killed is None and held is None and not self._entries:
             return
         key = control_key(ScopeKind.SESSION, state.session_id)

@@ -125,7 +125,7 @@ class SessionProcessor:
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
         state = self._states.session(event.session_id, record)
-        was_killed = state.standing.killed
+        was_killed = state.control.killed
         try:
             outcome = self._core.on_event(state, event, record)
             if event.kind is _MODEL_TURN and outcome.applied:
@@ -134,7 +134,7 @@ class SessionProcessor:
                 self._emit(outcome, record)
         except _UNEXPECTED as failure:
             self._reset_detectors(state, f"{failure!r}")
-            killed = state.standing.killed
+            killed = state.control.killed
             if killed is not None and was_killed is None:  # decided, but not published before the failure
                 self._outputs.control(control_record(state.ref, killed))
                 state.due_ms = ARM
@@ -159,7 +159,7 @@ class SessionProcessor:
         feedback = wire.decode(Feedback, record.value)
         state = self._states.session(feedback.session_id, record)
         outcome = self._core.on_feedback(state, feedback, record)
-        killed = outcome.state.standing.killed
+        killed = outcome.state.control.killed
         if outcome.control is not None and killed is not None and feedback.decided_at is not None:
             first_ms = min(feedback.decided_at, killed.sent_ms or feedback.decided_at)
             self._metrics.stopped((self._now_ms() - first_ms) / 1000)
@@ -308,10 +308,10 @@ class SessionProcessor:
             self._outputs.incidents(self._core.on_idle_scope(state))
             return False
         now_ms = self._now_ms()
-        standing = state.standing
-        if standing.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in standing.batches):
+        control = state.control
+        if control.killed is not None or state.due_ms or any(b.expires_ms > now_ms for b in control.batches):
             return True
-        if standing.probation is not None:  # dropped with the session
+        if control.probation is not None:  # dropped with the session
             self._outputs.release(ScopeKind.SESSION, state.session_id)
         self._outputs.incidents(self._core.on_idle(state))
         return False
@@ -356,7 +356,7 @@ class SessionProcessor:
 
     def _is_of_tree(self, command: Command, record: RawRecord) -> bool:
         """Return whether a command is on an incident of the tree of a session: that has the same scope and id."""
-        known = self._states.session(command.id, record).standing.incidents.values()
+        known = self._states.session(command.id, record).control.incidents.values()
         return all(incident.incident_id != command.incident_id for incident in known)
 
     def _scope_command(self, command: Command, record: RawRecord, scope: str | None = None) -> None:

@@ -29,7 +29,12 @@ RETIRED: Final = {
 }  # fmt: skip
 """By pattern: what to write instead."""
 
-NAMES: Final = frozenset({"asked", "came", "heard", "heeded", "said", "told", "wanted"})
+NAMES: Final = frozenset(
+    {
+        "asked", "came", "company", "hear", "heard", "hears", "heeded", "orders", "said", "saw", "standing", "told",
+        "unsaid", "wanted",
+    }
+)  # fmt: skip
 """Words of names that say nothing of what they name: a value that was `said` is a request, a record, a label ..."""
 
 PERSISTED: Final = {
@@ -41,6 +46,17 @@ PERSISTED: Final = {
     ),
     "release_asked": ("interventions",),
     "said": ("interventions", "streams/engine/core.py"),
+    "orders": ("detectors/session/duplicate_acts.py",),
+    "standing": (
+        "console/read_model/fleet.py",
+        "console/routes",
+        "interventions/acgp/evaluation.py",
+        "interventions/agent/testing.py",
+        "interventions/vocabularies/acgp.py",
+        "schemas/payloads.py",
+        "streams/engine/cross_session.py",
+        "streams/operator/new_prefix.py",
+    ),
     "second_wanted": ("cli", "console/routes/control.py", "streams/operator/client.py"),
     "told": ("detectors",), "told_ms": ("streams/engine/cross_session.py",), "APPROVAL_WANTED": ("streams/notify",),
 }  # fmt: skip

@@ -11,12 +11,12 @@ from haltline.interventions.acgp.scores import (
     TIERS,
     Dimension,
     Intervention,
-    Standing,
+    TrustLevel,
     by_risk,
     ctq,
     debt_at,
     scores_of,
-    standing_of,
+    trust_level,
 )
 from haltline.interventions.state.intervention_history import Trust
 from haltline.schemas.decisions import Decision, Level, Mode
@@ -158,18 +158,18 @@ DEBT = TrustDebt()
 @cases(
     "interventions, debt, standing",
     {
-        "three blocks: restricted mode": (["block"] * 3, 6.0, Standing.RESTRICTED),
-        "five blocks: review of the tier": (["block"] * 5, 10.0, Standing.REVIEW),
-        "a halt: elevated monitoring": (["halt"], 5.0, Standing.ELEVATED),
-        "a nudge and an escalation": (["nudge", "escalate"], 1.5, Standing.NORMAL),
-        "what is ok adds nothing": (["ok"] * 100, 0.0, Standing.NORMAL),
+        "three blocks: restricted mode": (["block"] * 3, 6.0, TrustLevel.RESTRICTED),
+        "five blocks: review of the tier": (["block"] * 5, 10.0, TrustLevel.REVIEW),
+        "a halt: elevated monitoring": (["halt"], 5.0, TrustLevel.ELEVATED),
+        "a nudge and an escalation": (["nudge", "escalate"], 1.5, TrustLevel.NORMAL),
+        "what is ok adds nothing": (["ok"] * 100, 0.0, TrustLevel.NORMAL),
     },
 )
-def test_debt_adds_up(interventions: list[str], debt: float, standing: Standing) -> None:
+def test_debt_adds_up(interventions: list[str], debt: float, standing: TrustLevel) -> None:
     state = Trust(at_ms=T0_MS)
     for one in interventions:
         scores.add(state, scores.added(Intervention(one), None, DEBT), T0_MS, DEBT)
-    assert (state.debt, standing_of(state.debt, DEBT)) == (debt, standing)
+    assert (state.debt, trust_level(state.debt, DEBT)) == (debt, standing)
 
 
 def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_none() -> None:
@@ -329,4 +329,4 @@ def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
         state = outcome.state
         levels.append(outcome.decision and outcome.decision.level)
     assert levels == [None, None, Level.KILL, None, Level.KILL, None]
-    assert some(some(state).standing.killed).reason == "tripwire large: more than the agent may move"
+    assert some(some(state).control.killed).reason == "tripwire large: more than the agent may move"

@@ -64,7 +64,7 @@ def of_scope(pattern: type[CrossSessionPattern[Any]], severity: Severity) -> Ite
     for number in range(TIMES[-1]):
         signal = Signal(
             signal_id=f"s{number}",
-            kind=next(iter(sorted(pattern.hears))),
+            kind=next(iter(sorted(pattern.consumes))),
             scope=pattern.scope,
             id="a1",
             session_id=f"session-{number}",

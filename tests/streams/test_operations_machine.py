@@ -109,7 +109,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
 
     @property
     def _is_killed(self) -> bool:
-        return self.kept.standing.killed is not None
+        return self.kept.control.killed is not None
 
     def _command(self, kind: CommandKind, by: str, **result: Any) -> Followed:
         about = {"command_id": f"k{self.offset}", "kind": kind, "id": "s1", "by": by, "reason": "so"}
@@ -142,7 +142,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     def completes(self, outcome: Outcome, last: bool) -> None:
         call = self.calls.pop(-1 if last else 0)
         if outcome is Outcome.REFUSED:
-            for ticket in self.kept.standing.approvals.values():
+            for ticket in self.kept.control.approvals.values():
                 if ticket.state == "used" and any(w.call_id == call.call_id for w in ticket.waiting):
                     self.taken_back[ticket.request_id] = self.taken_back.get(ticket.request_id, 0) + 1
         was_killed = self._is_killed
@@ -161,8 +161,8 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     def resets(self, by: str, force: bool, probation: int | None) -> None:
         if not self._is_killed:  # what is counted would be forgotten
             return
-        kill = self.kept.standing.killed
-        first = self.kept.standing.release_asked
+        kill = self.kept.control.killed
+        first = self.kept.control.release_asked
         self._command(CommandKind.RESET, by, force=force, probation_actions=probation)
         if kill is None or self._is_killed or kill.locked_until_ms is None or self.now_ms >= kill.locked_until_ms:
             return
@@ -172,7 +172,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
 
     @rule(stage=st.sampled_from(list(Stage)), own=st.booleans())
     def answers(self, stage: Stage, own: bool) -> None:
-        kill = self.kept.standing.killed
+        kill = self.kept.control.killed
         decision_id = kill.decision_id if own and kill is not None else "another"
         if stage is Stage.STOPPED:
             self.stops.add(decision_id)
@@ -180,7 +180,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         self._both(Feedback.model_validate(about | dict.fromkeys(("time", "decided_at"), self.now_ms)))
         assert self._is_killed == (kill is not None), "2: no answer releases, or kills"
 
-    @precondition(lambda self: self.kept.standing.approvals)
+    @precondition(lambda self: self.kept.control.approvals)
     @rule(
         kind=st.sampled_from([CommandKind.APPROVE, CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK]),
         by=PEOPLE,
@@ -188,7 +188,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         seen=st.sampled_from([True, True, True, False]),
     )
     def answers_a_request(self, kind: CommandKind, by: str, which: int, seen: bool) -> None:
-        tickets = list(self.kept.standing.approvals.values())
+        tickets = list(self.kept.control.approvals.values())
         ticket = tickets[which % len(tickets)]
         if ticket.is_open and seen and not self._is_killed:
             approvers = self.approvers.setdefault(ticket.request_id, set())
@@ -201,14 +201,14 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         if not seen:
             assert followed.decision is None, "4: what is answered is what was seen"
 
-    @precondition(lambda self: self.kept.standing.approvals)
+    @precondition(lambda self: self.kept.control.approvals)
     @rule(people=st.lists(PEOPLE, min_size=1, max_size=3), which=st.integers(0, 40), times=st.integers(1, 3))
     def some_approve_and_it_is_called_again(self, people: list[str], which: int, times: int) -> None:
-        tickets = list(self.kept.standing.approvals.values())
+        tickets = list(self.kept.control.approvals.values())
         number = which % len(tickets)
         asset = orjson.loads(tickets[number].arguments)["asset_id"]
         for by in people:
-            if len(self.kept.standing.approvals) > number:
+            if len(self.kept.control.approvals) > number:
                 self.answers_a_request(CommandKind.APPROVE, by, number, seen=True)
         for _ in range(times):
             self.proposes(asset, waits=True, read=False)
@@ -254,7 +254,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     @invariant()
     def it_is_known_when_it_is_due(self) -> None:
         if hasattr(self, "kept"):
-            assert self.kept.due_ms == CommandHandler.due_ms(self.kept.standing), "7"
+            assert self.kept.due_ms == CommandHandler.due_ms(self.kept.control), "7"
             assert due_of(state_codec.encode(self.kept)) == self.kept.due_ms
 
 

@@ -77,7 +77,7 @@ def test_an_event_that_the_core_stumbles_over_is_kept_and_a_kill_that_was_decide
     assert f"dead letter {BadRecord.DETECTOR_FAILED.value}" in " ".join(worker.counted.told)
     assert len(worker.sent.of(TOPICS.dead_letter)) == 1
     assert any("KILL" in reported for reported in worker.counted.told)
-    assert state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"").standing.killed is not None
+    assert state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"").control.killed is not None
     worker = Bench(core=Stumbling())
     for number in range(3):
         fields: dict[str, Any] = {"action": "delete_asset", "args": {"asset_id": "a"}, "agent_id": "stumbles-at-a-kill"}
@@ -96,7 +96,7 @@ def test_a_state_that_cannot_be_kept_begins_anew_and_a_kill_stands(action: str) 
         worker.put(TOPICS.actions, delete(second))
     worker.put(TOPICS.actions, event(9, action=action))
     kept = state_codec.decode(worker.checkpoint()[SESSION.encode()] or b"")
-    assert kept.standing.killed is not None
+    assert kept.control.killed is not None
     assert (kept.detectors, kept.events) == ({}, 4)
     assert "state raised" in worker.counted.told
 

@@ -345,7 +345,7 @@ _NEEDS = dict(TABLE.needs)
 for _first, *_others in map(str.split, _TOGETHER):
     _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
 _ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
-_COMPANY = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
+_NEEDED_WORDS = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
 WORDS = frozenset((*_ALONE, *_NEEDS))
 """The words that select candidate rows: names of programs, and options of any program."""
 
@@ -355,8 +355,8 @@ def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
     if not _ALONE.isdisjoint(watched):
         return True
     for name in watched:
-        company = _COMPANY.get(name)
-        if company is not None and (present := company.intersection(words)):
+        needed = _NEEDED_WORDS.get(name)
+        if needed is not None and (present := needed.intersection(words)):
             for group in _NEEDS[name]:
                 if group <= present:
                     return True

@@ -5,7 +5,7 @@ Misses: commands for their interactive shells (`hbase shell`, `zkCli.sh` line by
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.effects.orders import order_in
+from haltline.detectors.commands.effects.delegation import delegated_in
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -43,7 +43,7 @@ def _agent(invocation: Invocation) -> Iterator[Destruction]:
     """Yield the destructive order to another agent, in an argument, a pipe or on stdin."""
     piped = invocation.upstream.argv[1:] if invocation.upstream else ()
     for text in (*invocation.argv[1:], invocation.stdin or "", *piped):
-        order = order_in(text) if " " in text else ""
+        order = delegated_in(text) if " " in text else ""
         if order:
             told = f"order={order}"
             yield Destruction(f"{invocation.name}_order", told, Badness.PLAIN, ActEffect.HANDS_OVER)

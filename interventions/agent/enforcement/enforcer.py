@@ -226,13 +226,13 @@ class Enforcer:
             keys.update(control_key(ScopeKind.TARGET, target) for target in targets)
             entries = chain(self._entries.items(), self._before.items())
             looks = effect <= Effect.POLL
-            standing = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
-            if standing is None or (standing.state is ControlState.FROZEN and ends_turn(action)):
+            entry = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
+            if entry is None or (entry.state is ControlState.FROZEN and ends_turn(action)):
                 return None  # a frozen session may report, ask its user, and end its turn
             if action:
-                self._note_refused(standing.decision_id)
-            cause = cause_of_entry(standing)
-            return cause.saying(self._release) if self._is_alone and standing.code == HELD_CODE else cause
+                self._note_refused(entry.decision_id)
+            cause = cause_of_entry(entry)
+            return cause.saying(self._release) if self._is_alone and entry.code == HELD_CODE else cause
 
     def _note_refused(self, decision_id: str) -> None:
         """Note that a call was refused for a restriction: after it, the model may have a turn for its report."""
@@ -413,8 +413,8 @@ class Enforcer:
 
     def _acknowledge_stopped(self) -> None:
         if self._unacknowledged and not self._running:
-            unsaid, self._unacknowledged = self._unacknowledged, {}
-            for decision_id, decided_at_ms in unsaid.items():
+            unacknowledged, self._unacknowledged = self._unacknowledged, {}
+            for decision_id, decided_at_ms in unacknowledged.items():
                 self._acknowledge(Stage.STOPPED, decision_id, decided_at_ms)
 
     def _received(self, decision: Decision, detail: str = "") -> None:

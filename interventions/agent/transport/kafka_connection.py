@@ -298,8 +298,8 @@ class KafkaConnection:
     def _sealed_entry(self, key: str, message: Message) -> bytes | None:
         assert self._sealed is not None
         with self._lock:
-            standing = self._entries.get(key)
-        return self._sealed.entry(key, message, standing)
+            current = self._entries.get(key)
+        return self._sealed.entry(key, message, current)
 
     def _control(self, key: str, value: bytes | None) -> None:
         if key == SETS_KEY.decode() and (why := self._topics.grown(value)):

@@ -110,9 +110,9 @@ class LocalDecider(Decider):
         self._state = state
         self._tree.memories = {name: memory for name, memory in state.detectors.items() if name in _SHARED}
         self._tree.deeds = state.calls.deeds
-        if state.standing.killed is not None:
-            return control_record(state.ref, state.standing.killed)
-        return None if state.standing.held is None else freeze.record(state.standing.held, state.ref)
+        if state.control.killed is not None:
+            return control_record(state.ref, state.control.killed)
+        return None if state.control.held is None else freeze.record(state.control.held, state.ref)
 
     def after_fork(self) -> None:
         """In a forked child: keep the state, and replace the lock."""

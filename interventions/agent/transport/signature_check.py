@@ -39,16 +39,16 @@ class Sealed:
         """Return whether a decision is from an authorized worker."""
         return self._at(message, may_be_unsealed=_decides_nothing) is not None
 
-    def entry(self, key: str, message: Message, standing: bytes | None) -> bytes | None:
+    def entry(self, key: str, message: Message, current: bytes | None) -> bytes | None:
         """Return the entry in force under the key from now on; None: no entry."""
         at_ms, value = self._at(message), message.value()
         if at_ms is None:
             entry = frozen(key, "control_entry_not_sealed", "somebody else than a worker wrote it")
-            return standing if standing is not None or value is None or entry is None else entry.to_json()
+            return current if current is not None or value is None or entry is None else entry.to_json()
         last_ms = self._sealed_at.get(key, at_ms)
         if at_ms < last_ms - CLOCKS_DIFFER_MS:
             self._refuse(message, "it was sealed before what stands under its key")
-            return standing
+            return current
         if value is None:
             self._sealed_at.pop(key, None)
         else:

@@ -61,7 +61,7 @@ def signals(draw: st.DrawFn) -> list[Signal]:
 
 
 def found(pattern: CrossSessionPattern[Any], state: Any, received: list[Signal]) -> list[Finding]:
-    return [f for one in received if one.kind in pattern.hears and (f := pattern.observe(state, one)) is not None]
+    return [f for one in received if one.kind in pattern.consumes and (f := pattern.observe(state, one)) is not None]
 
 
 reader: Callable[[Any], TypeAdapter[Any]] = cache(TypeAdapter)
@@ -110,7 +110,7 @@ def test_late_signals_never_raise(incoming: list[Signal], late_ms: int) -> None:
 @every_pattern
 def test_the_state_stays_bounded(pattern: CrossSessionPattern[Any]) -> None:
     state = pattern.start()
-    kinds = sorted(pattern.hears)
+    kinds = sorted(pattern.consumes)
     for n in range(600):
         target = f"table={n:0200}"
         one = signal(

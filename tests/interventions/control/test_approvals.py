@@ -132,7 +132,7 @@ def test_requests_are_bounded() -> None:
         for second in (0.0, 1.0):
             session.propose(number + second, f"t{number}")
             session.completed(number + second)
-    assert len(session.known.standing.approvals) == MAX_TICKETS
+    assert len(session.known.control.approvals) == MAX_TICKETS
 
 
 def test_who_approves_what_came_after_warnings_begins_their_count_anew() -> None:
@@ -329,5 +329,5 @@ def test_what_an_agents_own_guard_asked_for_under_an_earlier_release_expires_as_
     session.state = state_codec.decode((GOLDEN / "state_v2_asked.json").read_bytes())
     assert session.tick(0) == []
     assert [shown(decision) for decision in session.tick(100)] == [("BLOCK", "approval_expired", "apr_1")]
-    (incident,) = session.known.standing.incidents.values()
+    (incident,) = session.known.control.incidents.values()
     assert (incident.cause, incident.request_id) == ("approval_requested", None)

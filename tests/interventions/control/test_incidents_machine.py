@@ -87,7 +87,7 @@ class Incidents(RuleBasedStateMachine):
 
     def _run(self, one: Input) -> Followed:
         what, with_, offset = one
-        was_open = {i.incident_id for i in self.state.standing.incidents.values()}
+        was_open = {i.incident_id for i in self.state.control.incidents.values()}
         if what == "on_tick":
             followed: Followed = self.core.on_tick(self.state, with_)
         else:
@@ -106,7 +106,7 @@ class Incidents(RuleBasedStateMachine):
         if not self.replaying:
             is_new = all(reported.incident_id != record.incident_id for reported in self.topic)
             assert is_new == (record.change is IncidentChange.OPENED), "5: only a new one is opened"
-            still_open = was_open | {i.incident_id for i in self.state.standing.incidents.values()}
+            still_open = was_open | {i.incident_id for i in self.state.control.incidents.values()}
             assert is_new or record.incident_id in still_open or record.state is IncidentState.RESOLVED
         else:
             assert record in self.topic, "3: nothing is told that was not told before"
@@ -137,7 +137,7 @@ class Incidents(RuleBasedStateMachine):
 
     @rule(answer=st.sampled_from([CommandKind.APPROVE, CommandKind.REJECT, CommandKind.ASK]), by=PEOPLE)
     def answers(self, answer: CommandKind, by: str) -> None:
-        waiting = [t for t in self.state.standing.approvals.values() if t.is_open and not t.behind]
+        waiting = [t for t in self.state.control.approvals.values() if t.is_open and not t.behind]
         for ticket in waiting[:1]:
             self._command(answer, by, request_id=ticket.request_id, nonce=ticket.nonce)
 
@@ -171,15 +171,15 @@ class Incidents(RuleBasedStateMachine):
         if really:
             self._event(Kind.SESSION_ENDED)
             self._nothing_waits()
-            assert not self.state.standing.incidents, "7"
+            assert not self.state.control.incidents, "7"
 
     @precondition(lambda self: self._is_killed)
     @rule()
     def acknowledges(self) -> None:
-        kill = some(self.state.standing.killed)
+        kill = some(self.state.control.killed)
         about = {"feedback_id": f"f{self.offset}", "decision_id": kill.decision_id, "session_id": "s1"}
         self._take("on_feedback", Feedback(stage=Stage.STOPPED, time=self.now_ms, **about))
-        late = self.state.standing.incidents.get("kill_unacknowledged")
+        late = self.state.control.incidents.get("kill_unacknowledged")
         assert late is None or late.joined, "a person looks at what it did in between"
 
     @rule(seconds=st.sampled_from([1, 6, 61]))
@@ -202,10 +202,10 @@ class Incidents(RuleBasedStateMachine):
 
     @property
     def _is_killed(self) -> bool:
-        return self.state.standing.killed is not None
+        return self.state.control.killed is not None
 
     def _nothing_waits(self) -> None:
-        assert not request_queue.causes_waiting(self.state.standing, self.now_ms), "7: nothing waits for a person"
+        assert not request_queue.causes_waiting(self.state.control, self.now_ms), "7: nothing waits for a person"
 
     # Restarts.
 
@@ -233,7 +233,7 @@ class Incidents(RuleBasedStateMachine):
 
     @invariant()
     def everybody_sees_the_same(self) -> None:
-        standing = self.state.standing
+        standing = self.state.control
         known = fold(record.to_json() for record in self.topic)
         still = {i: record for i, record in known.items() if record.state is not IncidentState.RESOLVED}
         assert set(still) == {i.incident_id for i in standing.incidents.values()}, "2: none is lost"
@@ -307,7 +307,7 @@ def test_an_incident_is_over_when_the_session_goes_on_without_another_decision(
     assert opened[0].change is IncidentChange.OPENED
     records = session.event(Kind.HEARTBEAT, hours * 3600).incidents
     assert [record.resolution for record in records] == resolutions
-    assert bool(session.known.standing.incidents) is not bool(resolutions)
+    assert bool(session.known.control.incidents) is not bool(resolutions)
 
 
 def test_a_rules_decisions_are_counted_under_its_cause() -> None:
@@ -325,8 +325,8 @@ def test_a_request_that_expires_before_a_tick_gives_way_to_the_one_that_waits_at
         session.does(second)
         answer = {"call_id": f"c{session.calls}", "outcome": Outcome.ERROR, "error": "still there"}
         session.event(Kind.COMPLETED, second + 0.5, **answer)
-    destruction, no_progress = (ticket.request_id for ticket in session.known.standing.approvals.values())
-    (incident,) = session.known.standing.incidents.values()
+    destruction, no_progress = (ticket.request_id for ticket in session.known.control.approvals.values())
+    (incident,) = session.known.control.incidents.values()
     assert incident.request_id == destruction, "it was the first"
     records = session.event(kind, 61.5, call_id="late", action="delete_asset", targets=["asset_id=a"]).incidents
     expired, *counted = records

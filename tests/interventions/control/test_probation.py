@@ -27,11 +27,11 @@ class Session(CoreSession):
 
     @property
     def is_killed(self) -> bool:
-        return self.known.standing.killed is not None
+        return self.known.control.killed is not None
 
     @property
     def locked_s(self) -> float:
-        kill = some(self.known.standing.killed)
+        kill = some(self.known.control.killed)
         return 0 if kill.locked_until_ms is None else (kill.locked_until_ms - kill.since_ms) / 1000
 
 
@@ -94,7 +94,7 @@ def test_who_comes_through_has_a_clean_slate() -> None:
     session = Session()
     session.released()
     assert [session.does(20 + n, f"t{n}", action="read_asset").released for n in range(5)] == [*[False] * 4, True]
-    assert (session.known.standing.probation, session.known.standing.trips) == (None, 0)
+    assert (session.known.control.probation, session.known.control.trips) == (None, 0)
 
 
 def test_a_reset_may_ask_for_a_new_session_and_a_wrong_rule_of_probation_is_refused() -> None:

@@ -75,7 +75,7 @@ def test_a_hint_then_one_refused_call_then_three_attempts_and_then_the_session_i
     assert session.levels(2) == [], "these are made"
     (held,) = session.step()
     assert (held.level, some(held.approval).action) == (Level.PAUSE, WHOLE_SESSION)
-    assert some(session.known.standing.held).code == HELD
+    assert some(session.known.control.held).code == HELD
     assert session.step()[0].code == HELD
 
 
@@ -86,7 +86,7 @@ def test_after_the_attempts_a_finding_that_would_be_a_hint_holds_too() -> None:
     assert session.levels(2, error=None) == [], "these are made, and find something"
     held = [d for n in range(4) for d in session.step(error="no such customer", customer=n)]
     assert [(d.level, d.severity) for d in held[:1]] == [(Level.PAUSE, Severity.MEDIUM)]
-    assert some(session.known.standing.held).code == HELD
+    assert some(session.known.control.held).code == HELD
 
 
 def test_what_a_call_shows_again_after_its_hint_is_a_stop_by_rules_that_are_seldom_wrong_twice() -> None:
@@ -111,7 +111,7 @@ def test_who_makes_progress_within_the_attempts_is_not_held_and_gets_the_same_st
     session = Session(operations=Operations(hold=HoldRules(within=4)))
     session.levels(5)
     assert session.levels(6, error=None) == []
-    assert session.known.standing.judging is None
+    assert session.known.control.judging is None
     levels = session.levels(9, error="another error")
     assert levels[:3] == ["NUDGE", "REINFORCE", "BLOCK"]
 
@@ -128,17 +128,17 @@ def test_what_was_refused_is_refused_again_within_the_attempts() -> None:
 def test_the_same_call_with_the_same_result_is_held_at_once_after_its_hint() -> None:
     session = Session(rules={name: Rule(enabled=False) for name in BY_ID if name != "repetition"})
     assert session.levels(4, error=None, order="W1") == ["NUDGE", "PAUSE"]
-    assert session.known.standing.held is not None
+    assert session.known.control.held is not None
 
 
 def test_parallel_calls_of_one_turn_count_as_one_attempt() -> None:
     session = Session()
     session.levels(6)
-    judging = some(session.known.standing.judging)
+    judging = some(session.known.control.judging)
     before = judging.attempts
     for number in range(3):
         session.does(session.second + 2 + number / 100, action="get_order", args={"order": f"p{number}"}, targets=[])
-    assert some(session.known.standing.judging).attempts == before + 1
+    assert some(session.known.control.judging).attempts == before + 1
 
 
 def test_who_goes_on_while_held_is_killed_after_ten_refused_turns() -> None:
@@ -154,7 +154,7 @@ def test_a_held_session_may_report_and_end_its_turn() -> None:
     session.held()
     for _ in range(30):
         assert session.step(action="task_done", error=None, summary="this is missing") == []
-    assert session.known.standing.killed is None
+    assert session.known.control.killed is None
 
 
 def test_who_only_asks_for_turns_while_held_is_killed_too() -> None:
@@ -195,7 +195,7 @@ def test_an_approval_releases_it_with_a_fresh_judgement_and_only_a_new_hold_kill
 def test_a_persons_answer(kind: CommandKind, state: str) -> None:
     session = Session()
     effects = session.answers(kind, some(session.held().approval))
-    standing = session.known.standing
+    standing = session.known.control
     assert ("killed" if standing.killed else "held" if standing.held else "released") == state
     if state == "killed":
         assert some(effects.control).state is ControlState.KILLED
@@ -215,7 +215,7 @@ def test_a_hold_ends_by(ends: Callable[[Session], Effects]) -> None:
     session.prompted(1)
     session.held()
     effects = ends(session)
-    standing = session.known.standing
+    standing = session.known.control
     assert standing.held is None
     assert (effects.released, effects.control is None) == (
         (True, True) if standing.probation is None else (False, False)
@@ -229,7 +229,7 @@ def test_time_alone_allows_nothing_and_an_expired_request_is_asked_again_when_it
     first = some(session.held().approval)
     session.tick(session.second)
     session.tick(session.second + 2000)
-    assert session.known.standing.held is not None
+    assert session.known.control.held is not None
     session.second += 2000
     (again,) = session.step()
     assert some(again.approval).request_id != first.request_id
@@ -240,7 +240,7 @@ def test_time_alone_allows_nothing_and_an_expired_request_is_asked_again_when_it
 def test_under_a_judgement_that_only_warns_or_records_nothing_is_held(mode: Mode) -> None:
     session = Session(judgement=mode)
     decisions = [d for _ in range(12) for d in session.step()]
-    assert session.known.standing.held is None
+    assert session.known.control.held is None
     assert all(d.level <= Level.NUDGE for d in decisions)
 
 

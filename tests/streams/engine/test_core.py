@@ -92,7 +92,7 @@ def test_deletes(policy: Policy | None, seconds: tuple[float, ...], targets: str
         refused(event)
         refused(result(second + 0.1, event, Outcome.REFUSED))
     assert refused.state is not None
-    assert refused.state.standing.killed is None, "refused attempts are no deletes"
+    assert refused.state.control.killed is None, "refused attempts are no deletes"
 
 
 @pytest.mark.parametrize("same", ["offset", "event_id"])
@@ -119,8 +119,8 @@ def test_the_third_delete_of_one_table_is_refused_with_its_evidence_by_offset() 
         (f"p@{s}:asset_id=fact_sales", "haltline.actions", n) for n, s in enumerate((0.0, 6.0, 12.0))
     ]
     assert session.state is not None
-    assert session.state.standing.killed is not None
-    assert session.state.standing.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
+    assert session.state.control.killed is not None
+    assert session.state.control.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
 
 
 def carried_out(second: float, **fields: Any) -> ActionEvent:

@@ -181,7 +181,7 @@ class Restarted(Fleet):
 
     @property
     def killed(self) -> list[str]:
-        return sorted(name for name, state in self.sessions.items() if state.standing.killed is not None)
+        return sorted(name for name, state in self.sessions.items() if state.control.killed is not None)
 
 
 def fleet(**rules: Rule) -> Restarted:
@@ -221,7 +221,7 @@ def test_a_killed_agent_that_goes_on_and_what_a_killed_session_started_are_kille
     family.event(begins(20, "d", "b", "root"))
     family.event(begins(21, "e", "c", "root"))
     assert family.killed == ["a", "b", "d"]
-    standing = family.sessions["d"].standing.killed
+    standing = family.sessions["d"].control.killed
     assert standing is not None
     assert (standing.code, standing.by) == ("session_killed_with_parent", "haltline")
     assert standing.reason == "descends from b, which was killed: killed by ada: agreed"

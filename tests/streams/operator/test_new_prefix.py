@@ -24,12 +24,12 @@ def in_force(state: State) -> ControlRecord | None:
     if isinstance(state, ScopeState):
         stands = state.standing.stands
         return None if stands is None else stands.as_record(ScopeKind(state.scope), state.id)
-    standing = state.standing
-    if standing.killed is not None:
-        return control_record(state.ref, standing.killed, standing.killed.sent_ms)
-    if standing.held is not None:
-        return freeze.record(standing.held, state.ref)
-    return None if standing.probation is None else probation.record(standing.probation, state.ref)
+    control = state.control
+    if control.killed is not None:
+        return control_record(state.ref, control.killed, control.killed.sent_ms)
+    if control.held is not None:
+        return freeze.record(control.held, state.ref)
+    return None if control.probation is None else probation.record(control.probation, state.ref)
 
 
 SESSION = ScopeKind.SESSION

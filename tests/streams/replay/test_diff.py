@@ -139,7 +139,7 @@ def test_a_kill_outlives_the_day_and_states_held_as_bytes_decide_the_same(monkey
         replay.record(record)
     known = [name for name in (neighbour("s", number) for number in range(20)) if state_of(replay, name) is not None]
     assert known == [neighbour("s", 19)]
-    assert some(some(state_of(replay, "s")).standing.killed).code == "session_killed_loop_guard"
+    assert some(some(state_of(replay, "s")).control.killed).code == "session_killed_loop_guard"
     monkeypatch.setattr(replay_worker, "MAX_LIVE", 0)
     monkeypatch.setattr(replay_worker, "_PUT_AWAY_AT_A_TIME", 0)
     sessions = [deletes(f"s{number}", *range(number, 60, 9)) for number in range(12)]

@@ -258,7 +258,7 @@ def test_a_second_opinion_that_an_older_release_requested_ends_without_an_answer
     late = bash(100, "ls").model_copy(update={"session_id": state.session_id})
     effects = Core(policy).on_event(state, late)
     assert (effects.applied, effects.decision, effects.detections) == (True, None, ())
-    assert [hint.said for hint in some(state.standing.history).entries] == [True], "the hint stands"
+    assert [hint.said for hint in some(state.control.history).entries] == [True], "the hint stands"
 
 
 WRITTEN = state_codec.encode(SessionState("s1"))

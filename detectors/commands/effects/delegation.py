@@ -88,7 +88,7 @@ _OF_CODE = re.compile(
 _MAX_TEXT_CHARS, _MAX_PARTS = 4096, 64
 
 
-def order_in(text: str) -> str:
+def delegated_in(text: str) -> str:
     """Return the destructive order in a text to another agent; empty if there is none.
 
     Every clause is checked. The first clause may also contain an order of another kind, such as a payment.
@@ -110,7 +110,7 @@ def order_in(text: str) -> str:
     return ""
 
 
-def handed_over(action: str, args: Mapping[str, Any]) -> str:
+def delegated(action: str, args: Mapping[str, Any]) -> str:
     """Return the destructive work that a call delegates; empty if there is none."""
     named = [word.removesuffix("s") for word in words(action)]
     if not _STARTS.isdisjoint(named) and not _JOBS.isdisjoint(named):
@@ -123,14 +123,14 @@ def handed_over(action: str, args: Mapping[str, Any]) -> str:
                     not _RELEASES.isdisjoint(named_) and not _PRODUCTION.isdisjoint(named_)
                 ):
                     return value
-    for order in texts(args) if hands_over(action) else ():
-        told = order_in(order)
+    for order in texts(args) if delegates(action) else ():
+        told = delegated_in(order)
         if told:
             return told
     return ""
 
 
-def hands_over(action: str) -> bool:
+def delegates(action: str) -> bool:
     """Return whether a tool with this name delegates work to another agent."""
     return not _OTHERS.isdisjoint(words(action)) or "_".join(words(action)[:2]) == "ask_agent"
 

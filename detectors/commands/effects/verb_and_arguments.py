@@ -125,7 +125,7 @@ _RULES: tuple[_Rule, ...] = (
 The first rule that holds applies."""
 
 
-def by_company(names: tuple[str, ...], args: Args) -> tuple[str, ActEffect] | None:
+def by_verb_and_arguments(names: tuple[str, ...], args: Args) -> tuple[str, ActEffect] | None:
     """Return the act and effect that a verb and the arguments show together; `names` are the call's operations."""
     if "query" in words_of_all(names) and isinstance(body := args.get("body"), dict):
         args = {**body, **args}  # `update_by_query(index, body)`
