@@ -42,7 +42,7 @@ AS_EPOCH, AS_MOMENT = "epoch_ms", "moment"
 
 
 class _Moment:
-    """The validator of times. It checks whole milliseconds without a Python call, half the cost of an event."""
+    """The validator of times. It checks whole milliseconds without a Python call."""
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: Any, _handler: GetCoreSchemaHandler) -> CoreSchema:

@@ -65,7 +65,7 @@ def scan(
     from haltline.streams.scan.results import Known, sessions_in
     from haltline.streams.scan.scanning import scan
 
-    rules = Policy() if policy is None else read_policy(policy)  # to check it takes half a second
+    rules = Policy() if policy is None else read_policy(policy)
     if html is not None and (html.is_dir() or not html.parent.is_dir()):
         fail(f"--html: expected a file in a folder that exists, got {html}", Exit.USAGE)
     since_ms = _since_ms(since)

@@ -26,7 +26,7 @@ _LEVELS: Final = frozenset(level.value for level in Level)
 _R: Final = tables.records.c
 _I: Final = tables.interventions.c
 _IDS: Final[Any] = bindparam("ids", expanding=True)
-# Built once: building a statement costs as much as running it.
+# Built once, not for each record.
 _GOALS: Final = select(tables.sessions.c.session_id, tables.sessions.c.goal).where(
     tables.sessions.c.session_id.in_(_IDS)
 )

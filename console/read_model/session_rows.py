@@ -27,7 +27,7 @@ _BEFORE_TARGETS: Final = "\n\n"
 """The separator of names and targets in `words`, which has no other empty line."""
 _S: Final = tables.sessions.c
 _IDS: Final[Any] = bindparam("ids", expanding=True)
-# Built once: building a statement costs as much as running it.
+# Built once, not for each record.
 _SESSIONS: Final = select(tables.sessions).where(_S.session_id.in_(_IDS))
 _COUNT: Final = (
     update(tables.sessions)

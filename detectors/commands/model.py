@@ -119,7 +119,7 @@ def cached_by_text(function: Callable[Concatenate[str, _P], _T]) -> Callable[Con
 
 def holds_one(text: str, cues: tuple[str, ...]) -> bool:
     """Return whether a text contains one of these."""
-    for cue in cues:  # noqa: SIM110 - for nearly every event: a loop takes half the time of any()
+    for cue in cues:  # noqa: SIM110 - for nearly every event: any() is a generator
         if cue in text:
             return True
     return False

@@ -21,7 +21,7 @@ from haltline.schemas.policy import Reading
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
-# Looked up for every event; as members of their class they take ten times as long.
+# Looked up for every event, which is slower as members of their class.
 _EXEC, _WRITE, _POLL, _READ = Effect.EXEC, Effect.WRITE, Effect.POLL, Effect.READ
 _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
 _MAKES = frozenset((

@@ -35,7 +35,7 @@ from haltline.schemas.policy import Reading
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import is_recreatable, words
 
-# Looked up for every event; as members of their class they take ten times as long.
+# Looked up for every event, which is slower as members of their class.
 _EXEC, _DESTRUCTIVE, _POLL, _READ = Effect.EXEC, Effect.DESTRUCTIVE, Effect.POLL, Effect.READ
 _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
 _ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))

@@ -68,7 +68,7 @@ _PENDING = re.compile(
     r"|(?:status|state|phase|progress)\W{1,5}(?:running|starting|building|creating|waiting|scheduled|updating|deploying"
     r"|processing|provisioning|initiali[sz]ing|unfinished|incomplete|unknown|\d+ ?%)"
     r"|^\W*(?:running|waiting|starting|building|processing|provisioning)\W*$"
-)  # in a text in lower case: to ignore case would take twice as long
+)  # in a text in lower case
 _PENDING_CHARS = 400
 _PARTS = re.compile(r"\n|\", ?\"|[}\]],? ?[{\[]|[\[{] ?[\"{]|[\"}] ?[\]}]")
 _SEPARATORS = ' \t{}[]",'
@@ -285,7 +285,7 @@ class CallHistory(Stored):
             return WAIT if act.waits else NOTHING
         if _did_nothing(act):
             return NOTHING
-        if index > self.news:  # noqa: PLR1730 - for nearly every result: max() takes five times as long
+        if index > self.news:  # noqa: PLR1730 - for nearly every result: max() is a call
             self.news = index
         return NEWS
 

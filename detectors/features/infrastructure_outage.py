@@ -22,7 +22,7 @@ _CUES = (
     "429", "502", "503", "504", "529", "too many requests", "limit", "throttl", "overload", "gateway", "unavailable",
     "connect", "econn", "quota", "etimedout", "enotfound", "eai_again", "server", "resol", "unreachable", "no route",
 )  # fmt: skip
-"""Every match contains one of these; checking them first takes a tenth of the time."""
+"""Every match contains one of these, which are checked first."""
 _READ_CHARS = 512
 _GROWTH = 1.5
 _LONG_MS = 30_000

@@ -420,6 +420,6 @@ def _is_negative(words: set[str], text: str) -> bool:
 
 def _bytes(text: str) -> bytes:
     try:
-        return text.encode()  # twice as fast
+        return text.encode()
     except UnicodeEncodeError:
         return text.encode("utf-8", "surrogatepass")

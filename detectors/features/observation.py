@@ -60,7 +60,7 @@ class Observation(FailedCall):
     batch: Batch | None = None
     """The declared batch that covers this act, or None; set by the engine before detectors run."""
 
-    def __init__(  # noqa: PLR0917 - created for every event: keyword arguments take twice as long
+    def __init__(  # noqa: PLR0917 - created for every event: keyword arguments are slower
         self,
         event: ActionEvent,
         classifier: Classifier,

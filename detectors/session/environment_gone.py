@@ -76,7 +76,7 @@ _CUES = (
     "host", "econn", "etimed", "enotf", "getaddr", "enospc", "erofs", "emfile", "enomem",
     "transport", "device", "disk", "volume", "mount",
 )  # fmt: skip
-"""Every match contains one of these; checking them first takes a tenth of the time."""
+"""Every match contains one of these, which are checked first."""
 
 
 class EnvironmentGoneState(Stored):

@@ -262,7 +262,7 @@ class Signature:
         self._drop = names[0] if names and names[0] in {"self", "cls"} else None
         parameters = self._signature.parameters.values()
         simple = all(p.kind is p.POSITIONAL_OR_KEYWORD and p.default is p.empty for p in parameters)
-        # Most calls give each parameter once. Reading these without `bind` is ten times faster.
+        # Most calls give each parameter once. These are read without `bind`.
         self._names = tuple(names) if simple and self._drop is None else None
         self._name_set = frozenset(names)
 

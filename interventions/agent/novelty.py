@@ -42,7 +42,7 @@ MAX_SESSIONS: Final = 1024
 
 _BLOCKS: Final = 1000
 _ZERO: Final = array("Q", [0])
-_BACKSLASH: Final = ord("\\")  # to look for a number in bytes takes a tenth of the time of bytes
+_BACKSLASH: Final = ord("\\")  # searching bytes for a number is fast
 _ESCAPE: Final = re.compile(rb"\\(?:u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _LETTERS: Final = bytes(code if chr(code) in f"{ascii_letters}_" else 32 for code in range(256))
 _DIGITS: Final = bytes(code if chr(code) in digits else 32 for code in range(256))
@@ -74,7 +74,7 @@ def _joined(values: tuple[Any, ...]) -> bytes:
 
 
 def _words_of(data: bytes) -> list[bytes]:
-    # Two passes of `translate` and `split` take a third of the time of a regular expression.
+    # Two passes of `translate` and `split` are faster than a regular expression.
     names = [word for word in dict.fromkeys(data.translate(_LETTERS).split()) if len(word) > 2]
     names += dict.fromkeys(data.translate(_DIGITS).split())
     return names

@@ -96,7 +96,7 @@ class Effects:
 
     @classmethod
     def nothing(cls, state: SessionState) -> "Effects":
-        """Return the effects of an input without any: like `Effects(state)`, in a quarter of the time."""
+        """Return the effects of an input without any: like `Effects(state)`, without its defaults."""
         outcome = _new(cls)
         outcome.state = state
         return outcome

@@ -98,7 +98,7 @@ class KnownSessions:
 
 
 def _event(message: Message, encoded: bytes) -> ActionEvent | None:
-    """Return the event if it may contain the id; decoding each would take many times as long."""
+    """Return the event if it may contain the id; decoding each would be slow."""
     value = message.value() or b""
     return event_of(message) if encoded in value or b"\\u" in value else None
 

@@ -52,6 +52,6 @@ def scan(
 
 
 def _read(agent: str, path: Path, policy: Policy) -> ScannedFile:
-    from haltline.streams.scan.files import read_file  # noqa: PLC0415  # takes half a second, with every rule
+    from haltline.streams.scan.files import read_file  # noqa: PLC0415  # loads every rule
 
     return read_file(agent, path, policy)

@@ -139,7 +139,7 @@ class LocalDecider(Decider):
                 state = self._state = SessionState(session_id=event.session_id)
             if tree.memories:
                 state.detectors.update(tree.memories)
-            if tree.deeds > state.calls.deeds:  # noqa: PLR1730 - for every event: max() takes five times as long
+            if tree.deeds > state.calls.deeds:  # noqa: PLR1730 - for every event: max() is a call
                 state.calls.deeds = tree.deeds
             decision = self._core.on_event(state, event).decision
             tree.deeds = state.calls.deeds
