@@ -2,15 +2,16 @@
 
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from contextlib import contextmanager
+from typing import Any, Final, cast
 
 from confluent_kafka import KafkaException
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from benchmarks.chaos.recreated import Gone
 from benchmarks.simulator import checks
 from benchmarks.simulator.broker import Broker
-from benchmarks.simulator.database import far_away
 from benchmarks.simulator.fleet import (
     CHANGELOG,
     GROUP,
@@ -375,3 +376,30 @@ class History:
         readers = f"table lacks {checks.missing_rows(self)[:5]}"
         model = checks.unread(self)
         return f"{behind}; {readers}; read model lacks {model}; running {sorted(self.running)}; {self.ends[-6:]}"
+
+
+class _Database:
+    """An engine that calls `around` before and after each transaction, where the thread may end or a failure be raised.
+
+    Never within a transaction: all histories of a process share one connection to SQLite.
+    """
+
+    def __init__(self, engine: Engine, around: Callable[[], object]) -> None:
+        self._engine = engine
+        self._around = around
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._engine, name)
+
+    @contextmanager
+    def begin(self) -> Iterator[Connection]:
+        """Run a transaction between two calls of `around`."""
+        self._around()
+        with self._engine.begin() as connection:
+            yield connection
+        self._around()
+
+
+def far_away(engine: Engine, around: Callable[[], object]) -> Engine:
+    """Return this engine with `around` called before and after each transaction."""
+    return cast("Engine", _Database(engine, around))

@@ -6,23 +6,26 @@ thread requests the offsets from the brokers.
 
 import logging
 from collections.abc import Callable, Collection, Mapping
+from contextlib import closing
 from dataclasses import KW_ONLY, InitVar, dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
-from confluent_kafka import KafkaException
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from haltline.interventions.outage import Outage
-from haltline.streams.kafka.log_reader import Unreachable
+from haltline.streams.kafka.client_settings import ClientSetting
+from haltline.streams.kafka.log_reader import Unreachable, open_consumer
 from haltline.streams.kafka.partition_offsets import PartitionOffsets
 from haltline.streams.runtime.health import Partition, Progress, Sample, Verdict, follow, judge, waits_since
 from haltline.streams.runtime.metrics import Metrics
-from haltline.streams.runtime.oldest_unprocessed import oldest_unprocessed
 from haltline.streams.runtime.topic_watch import TopicWatch
 from haltline.streams.system import REAL, System
 
 log = logging.getLogger(__name__)
 
-_REQUEST_WITHIN_S = 10.0
+_REQUEST_WITHIN_S: Final = 10.0
+_READ_WITHIN_S: Final = 5.0
+_POLL_S: Final = 0.1
 
 
 class Place(Protocol):
@@ -149,3 +152,38 @@ class LagWatch:
         for topic, number in before.keys() - self._progress.keys():  # another worker reports them now
             for gauge in (self._lag, self._lag_seconds, self._end, self._committed):
                 gauge.remove(topic, str(number))
+
+
+def oldest_unprocessed(
+    client: Mapping[str, ClientSetting], places: Mapping[Partition, int], *, system: System = REAL
+) -> dict[Partition, int]:
+    """Return the time of the record at or after an offset, by partition, in epoch milliseconds.
+
+    For a process that starts behind and has not read them yet. Partitions without an answer within five seconds are
+    left out. Raises Unreachable when no broker answers, and KafkaException when it refuses.
+    """
+    if not places:
+        return {}
+    with closing(
+        open_consumer(str(client["bootstrap.servers"]), client={**client, "queued.min.messages": 1}, system=system)
+    ) as consumer:
+        consumer.assign([TopicPartition(*place, offset) for place, offset in places.items()])
+        return _read(consumer, set(places), system)
+
+
+def _read(consumer: Consumer, partitions: set[Partition], system: System) -> dict[Partition, int]:
+    found: dict[Partition, int] = {}
+    deadline = system.monotonic() + _READ_WITHIN_S
+    while partitions and system.monotonic() < deadline:
+        message = consumer.poll(_POLL_S)
+        if message is None:
+            continue
+        place = (str(message.topic()), int(message.partition() or 0))
+        error = message.error()
+        if error is not None and error.fatal():
+            raise KafkaException(error)
+        kind, at_ms = message.timestamp()
+        if error is None and kind and place in partitions:
+            found[place] = at_ms
+        partitions.discard(place)
+    return found
