@@ -145,7 +145,7 @@ def decode_scope(data: bytes) -> ScopeState:
 
 
 def shown(state: State) -> dict[str, Any]:
-    """Return a state's content by field names, for people and comparisons; bytes are in hexadecimal."""
+    """Return a state's content by stored names, for people and comparisons; bytes are in hexadecimal."""
     for name in state.detectors:
         looked_at(state.detectors, name)  # with its defaults, which are not written
     document: dict[str, Any] = orjson.loads(orjson.dumps(state, default=_plain, option=orjson.OPT_NON_STR_KEYS))
@@ -155,7 +155,10 @@ def shown(state: State) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, msgspec.Raw):
         return _unpack_any(value)
-    return value.hex() if isinstance(value, bytes) else msgspec.structs.asdict(value)
+    if isinstance(value, bytes):
+        return value.hex()
+    names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+    return {stored: getattr(value, name) for stored, name in names}
 
 
 def _decode(kind: type[_S], data: bytes) -> _S:

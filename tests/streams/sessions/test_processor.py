@@ -245,6 +245,7 @@ def test_releases_see_each_other_s_versions_and_keep_what_they_do_not_know() -> 
     assert all(state == read[0] for state in read)
     later = SessionState("s1", detectors={"of_tomorrow": {"count": 3}})
     assert state_codec.shown(state_codec.decode(state_codec.encode(later))) == state_codec.shown(later)
+    assert {"standing", "unsaid"} <= state_codec.shown(later).keys(), "by the names under which they are stored"
     for other in (1, 4):
         with pytest.raises(CorruptState, match=f"state version: expected 2 or 3, got {other}") as raised:
             state_codec.decode(b'{"v": %d, "session_id": "s1"}' % other)
