@@ -92,54 +92,44 @@ def test_up_starts_nothing_with_a_file_that_does_not_fit(
     assert problem in done.stderr
 
 
-def test_up_uses_the_broker_that_the_folder_s_file_names_and_ends_with_the_message_of_the_part_that_died(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with QuickBroker() as broker:
-        broker.ensure_topics(Topics("mine."), changelogs=changelogs_of(Topics("mine."), "mine"))
-        (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\nprefix = "mine."\n')
-        monkeypatch.chdir(tmp_path)
-        with up(tmp_path) as running:
-            assert bootstrap_of(running) == broker.bootstrap
-            kill_and_status(broker.bootstrap, "--prefix", "mine.")
-            with up(tmp_path / "second", "--data", str(tmp_path / "data")) as second:
-                assert second.exit_code() == 2, second.printed
-                there = f"The one that runs there: broker {broker.bootstrap}, console http://"
-                assert f"got {tmp_path / 'data'}. {there}" in second.printed
-            worker = re.search(r"\(process (\d+)\)", running.printed)
-            assert worker is not None
-            os.kill(int(worker[1]), signal.SIGKILL)
-            assert running.exit_code() == 1
-            assert "worker: expected it to run, got its end with exit code -9" in running.printed
-
-
 def is_whole(table: Path) -> bool:
     """Whether a table has records of every partition of `actions`."""
-    query = "SELECT DISTINCT partition FROM audit WHERE topic = 'haltline.actions'"
+    query = "SELECT DISTINCT partition FROM audit WHERE topic = 'mine.actions'"
     done = CliRunner().invoke(app, ["audit", "query", query, "--table", str(table), "--json"])
     return done.exit_code == 0 and len(orjson.loads(done.stdout)) == PARTITIONS
 
 
-def test_two_runs_on_one_named_broker_each_have_every_record_in_their_own_table(
+def test_two_runs_on_the_broker_that_the_folder_s_file_names_each_have_every_record_and_end_with_a_part_that_died(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    one, two = tmp_path / "one", tmp_path / "two"
+    one, two, topics = tmp_path / "one", tmp_path / "two", Topics("mine.")
     with QuickBroker() as broker:
-        broker.ensure_topics(Topics(), changelogs=[name for one in "ab" for name in changelogs_of(Topics(), one)])
-        (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\n')
+        broker.ensure_topics(topics, changelogs=[name for group in "ab" for name in changelogs_of(topics, group)])
+        (tmp_path / "haltline.toml").write_text(f'[kafka]\nbootstrap = "{broker.bootstrap}"\nprefix = "mine."\n')
         monkeypatch.setenv("HALTLINE_GROUP", "a")
-        with up(one, "--rules", "all") as first:
+        with up(one) as first:
+            assert bootstrap_of(first) == broker.bootstrap
+            kill_and_status(broker.bootstrap, "--prefix", "mine.")
+            with up(tmp_path / "three", "--data", str(one / "data")) as third:
+                assert third.exit_code() == 2, third.printed
+                there = f"The one that runs there: broker {broker.bootstrap}, console http://"
+                assert f"got {one / 'data'}. {there}" in third.printed
             monkeypatch.setenv("HALTLINE_GROUP", "b")  # the workers do not wait for each other
             with up(two, "--rules", "all") as second:
-                assert bootstrap_of(first) == bootstrap_of(second) == broker.bootstrap
+                assert bootstrap_of(second) == broker.bootstrap
                 producer = Producer({"bootstrap.servers": broker.bootstrap})
                 for partition in range(PARTITIONS):
-                    producer.produce(Topics().actions, b"{}", partition=partition)
+                    producer.produce(topics.actions, b"{}", partition=partition)
                 assert producer.flush(DEADLINE_S) == 0
                 for folder in (one, two):
                     table = folder / "data" / "named" / "audit"
                     wait_until(partial(is_whole, table), f"every partition in {table}", deadline_s=DEADLINE_S)
+            worker = re.search(r"\(process (\d+)\)", first.printed)
+            assert worker is not None
+            os.kill(int(worker[1]), signal.SIGKILL)
+            assert first.exit_code() == 1
+            assert "worker: expected it to run, got its end with exit code -9" in first.printed
 
 
 def test_a_run_is_known_to_others_until_it_ends_and_has_its_data_folder_for_itself(
