@@ -18,6 +18,7 @@ Probation, approvals and declared batches change the decision afterwards (`haltl
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
 from haltline.interventions.decide import decision_records
@@ -50,6 +51,7 @@ from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.intervening import DEFAULT, Interventions
+from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import HoldRules, Policy, Rule
 from haltline.schemas.tools import ends_turn
 
@@ -106,8 +108,8 @@ class LevelSelection:
             return decision_records.without_finding(control, event, self._policy), None
         # 3. to 6. The level.
         history = control.history or History()
-        chosen = self._levels(history, event, findings, rules, context)
-        chosen = _by_progress(control, history, event, chosen, act=context.deed, rules=self._policy.operated.hold)
+        subject = _Subject(control, history, event, findings, rules, near, context)
+        chosen = _by_progress(subject, self._levels(subject), self._policy.operated.hold)
         effective, shadow = _strictest(chosen)
         # 7. ACGP.
         governance = None
@@ -118,25 +120,8 @@ class LevelSelection:
         if findings or effective is not None:
             control.history = history
         # 8. What is published.
-        reviewed = governance is not None and governance.ticket is not None  # each review is published
-        if effective is not None and (reviewed or self._is_news(control, history, event, effective)):
-            enforced = [finding for finding in findings if not _in_shadow(rules, finding.detector)]
-            known = {name: value for name, value in near().items() if not _in_shadow(rules, name)}
-            decision: Decision | None = self._publish(
-                control, history, event, effective, found=enforced, near=known, context=context
-            )
-        else:
-            decision = decision_records.without_finding(control, event, self._policy)
-        if decision is not None:
-            decision = with_governance(decision, governance)
-        if shadow is None or (decision is not None and decision.level is not Level.ALLOW):
-            return decision, None
-        if not self._is_news(control, history, event, shadow):
-            return decision, None
-        held_back = self._publish(control, history, event, shadow, found=findings, near=near(), context=context)
-        if event.await_verdict:  # a client that waits for the verdict must not take this decision for it
-            held_back = held_back.model_copy(update={"scope_id": event.session_id})
-        return decision, held_back if decision is not None else with_governance(held_back, governance)
+        decision = self._enforced(subject, effective, governance)
+        return decision, self._in_shadow(subject, shadow, decision, governance)
 
     # 1. What stands against the session.
 
@@ -168,38 +153,31 @@ class LevelSelection:
 
     # 3. and 4. The level of each finding.
 
-    def _levels(
-        self,
-        history: History,
-        event: ActionEvent,
-        findings: Sequence[Finding],
-        rules: Mapping[str, Rule],
-        context: Context,
-    ) -> Sequence[Chosen]:
-        """Return the level of each finding. Judges earlier interventions, and stores the findings in `history`."""
-        chosen = [self._level(history, event, finding, rules[finding.detector], context) for finding in findings]
-        for finding in findings:
-            history.note_issue(finding.detector, event.time)
+    def _levels(self, subject: "_Subject") -> Sequence[Chosen]:
+        """Return the level of each finding. Judges earlier interventions, and stores the findings in the history."""
+        chosen = [self._level(subject, finding) for finding in subject.findings]
+        for finding in subject.findings:
+            subject.history.note_issue(finding.detector, subject.event.time)
         return chosen
 
-    def _level(self, history: History, event: ActionEvent, finding: Finding, rule: Rule, context: Context) -> Chosen:
+    def _level(self, subject: "_Subject", finding: Finding) -> Chosen:
         """Return the level of one finding, after strategy and ladder."""
-        settings = self._settings
-        self._judge(history, event, finding, context)
+        settings, history, rule = self._settings, subject.history, subject.rules[finding.detector]
+        self._judge(subject, finding)
         by_rule = rule.levels.get(finding.severity) or default_level(finding.detector, finding.severity)
-        case = _case(settings, history, event, finding, by_rule=by_rule, context=context)
-        chosen = Chosen(finding, rule.mode, by_rule, case=case)
-        self._by_strategy(chosen, context)
+        chosen = Chosen(finding, rule.mode, by_rule, case=_case(settings, subject, finding, by_rule))
+        self._by_strategy(chosen, subject.context)
         _after_attempts(settings, chosen, history)
         _after_warnings(settings, chosen, history)
-        if finding.evidence[-1].event_id == event.event_id:  # this event shows it
-            _again_after_hint(settings, chosen, history, context.actions)
+        if finding.evidence[-1].event_id == subject.event.event_id:  # this event shows it
+            _again_after_hint(settings, chosen, history, subject.context.actions)
         return chosen
 
-    def _judge(self, history: History, event: ActionEvent, finding: Finding, context: Context) -> None:
+    def _judge(self, subject: "_Subject", finding: Finding) -> None:
         """Judge by a finding whether the last intervention of its rule helped."""
         cooldown_ms = self._policy.cooldown_s * 1000
-        judged = history.judge(finding.detector, finding.severity, event.time, context.actions, cooldown_ms)
+        context, time_ms = subject.context, subject.event.time
+        judged = subject.history.judge(finding.detector, finding.severity, time_ms, context.actions, cooldown_ms)
         if judged is not None and judged.helped is not None and judged.said:
             context.judged(finding.detector, judged.level, judged.helped)
 
@@ -225,32 +203,53 @@ class LevelSelection:
 
     # 8. What is published.
 
-    def _is_news(self, control: SessionControl, history: History, event: ActionEvent, chosen: Chosen) -> bool:
+    def _enforced(self, subject: "_Subject", chosen: Chosen | None, governance: Governance | None) -> Decision | None:
+        """Return the decision of rules that are not in shadow mode, or the verdict that is awaited without one."""
+        reviewed = governance is not None and governance.ticket is not None  # each review is published
+        if chosen is not None and (reviewed or self._is_news(subject, chosen)):
+            found = [finding for finding in subject.findings if not _is_in_shadow(subject, finding.detector)]
+            near = {name: value for name, value in subject.near().items() if not _is_in_shadow(subject, name)}
+            return with_governance(self._publish(subject, chosen, found, near), governance)
+        verdict = decision_records.without_finding(subject.control, subject.event, self._policy)
+        return None if verdict is None else with_governance(verdict, governance)
+
+    def _in_shadow(
+        self, subject: "_Subject", chosen: Chosen | None, decision: Decision | None, governance: Governance | None
+    ) -> Decision | None:
+        """Return the decision that rules in shadow mode would have made, if the real one lets the session continue."""
+        if chosen is None or (decision is not None and decision.level is not Level.ALLOW):
+            return None
+        if not self._is_news(subject, chosen):
+            return None
+        held_back = self._publish(subject, chosen, subject.findings, subject.near())
+        if subject.event.await_verdict:  # a client that waits for the verdict must not take this decision for it
+            held_back = held_back.model_copy(update={"scope_id": subject.event.session_id})
+        return held_back if decision is not None else with_governance(held_back, governance)
+
+    def _is_news(self, subject: "_Subject", chosen: Chosen) -> bool:
         """Return whether to publish it: always refusals and changed arguments; within the cooldown, stricter hints."""
         meant = chosen.meant  # a rule in shadow mode repeats as often as an enforced one
         hint = chosen.mode is Mode.WARN  # whatever its level would be, it is not repeated more often than other hints
-        if (meant >= Level.PAUSE and not hint) or self._payloads.changes(event, chosen) is not None:
+        if (meant >= Level.PAUSE and not hint) or self._payloads.changes(subject.event, chosen) is not None:
             return True
-        if chosen.level in _HINTS and history.hints >= self._settings.max_interventions:
+        if chosen.level in _HINTS and subject.history.hints >= self._settings.max_interventions:
             return False
-        last = control.given.get(chosen.finding.detector)
+        last = subject.control.given.get(chosen.finding.detector)
         if last is None or meant > Level(last.level):
             return True
-        return event.time - last.time_ms >= self._policy.cooldown_s * 1000
+        return subject.event.time - last.time_ms >= self._policy.cooldown_s * 1000
 
     def _publish(
-        self,
-        control: SessionControl,
-        history: History,
-        event: ActionEvent,
-        chosen: Chosen,
-        *,
-        found: Sequence[Finding],
-        near: dict[str, float],
-        context: Context,
+        self, subject: "_Subject", chosen: Chosen, found: Sequence[Finding], near: dict[str, float]
     ) -> Decision:
-        """Return the decision, and store it: in the history, and a kill in `control`."""
-        finding = chosen.finding
+        """Return the decision, and store it: in the history, and a kill in the session's control state."""
+        control, history, event, context, finding = (
+            subject.control,
+            subject.history,
+            subject.event,
+            subject.context,
+            chosen.finding,
+        )
         control.given[finding.detector] = Given(level=chosen.meant.value, time_ms=event.time)
         decision_id = digest(finding.detector, event.session_id, finding.evidence[-1].event_id)
         fields = self._payloads.fields(
@@ -269,6 +268,18 @@ class LevelSelection:
         return decision
 
 
+class _Subject(NamedTuple):
+    """One event with its findings, and what decides on them besides the policy."""
+
+    control: SessionControl
+    history: History
+    event: ActionEvent
+    findings: Sequence[Finding]
+    rules: Mapping[str, Rule]
+    near: Callable[[], dict[str, float]]
+    context: Context
+
+
 # 2. Exemptions.
 
 
@@ -282,10 +293,9 @@ def _without_exempt(event: ActionEvent, findings: Sequence[Finding]) -> Sequence
 # 3. The input of a strategy.
 
 
-def _case(
-    settings: Interventions, history: History, event: ActionEvent, finding: Finding, *, by_rule: Level, context: Context
-) -> Case:
+def _case(settings: Interventions, subject: _Subject, finding: Finding, by_rule: Level) -> Case:
     """Return one finding with the recent interventions of its rule, and whether they helped."""
+    history, event = subject.history, subject.event
     since_ms = int(event.time - settings.history_s * 1000)
     recent = history.recent(finding.detector, since_ms)
     last = history.last(finding.detector)
@@ -294,7 +304,7 @@ def _case(
     return Case(
         finding=finding,
         by_rule=by_rule,
-        impact=IMPACT[context.effect],
+        impact=IMPACT[subject.context.effect],
         escalation=sum(value < settings.effectiveness for value in helped),
         issues=history.recent_issues(finding.detector, since_ms),
         last=None if last is None else Level(last.level),
@@ -345,21 +355,12 @@ def _again_after_hint(settings: Interventions, chosen: Chosen, history: History,
 # 5. Progress: a hint first, then one refused call, then the hold.
 
 
-def _by_progress(
-    control: SessionControl,
-    history: History,
-    event: ActionEvent,
-    chosen: Sequence[Chosen],
-    *,
-    act: Deed | None,
-    rules: HoldRules,
-) -> Sequence[Chosen]:
+def _by_progress(subject: _Subject, chosen: Sequence[Chosen], rules: HoldRules) -> Sequence[Chosen]:
     """Return what may be decided: of stops for lack of progress, what the session's course asks for now."""
-    if hold.is_held(control):
+    if hold.is_held(subject.control):
         return [one for one in chosen if one.finding.detector not in JUDGEMENT]
-    judging = control.judging
-    is_call = act is not None and act.is_attempt and not act.is_result
-    made = 0 if judging is None else judging.attempts - is_call
+    judging = subject.control.judging
+    made = 0 if judging is None else judging.attempts - _is_call(subject.context.deed)
     # After the attempts, what would be a hint shows as well that no progress has come.
     attempted = judging is not None and made >= rules.attempts
     stops = [one for one in chosen if _stops_for_progress(one, attempted=attempted)]
@@ -368,24 +369,34 @@ def _by_progress(
     others = [one for one in chosen if one not in stops]
     # A rule's own finding says more than that the call is repeated.
     first = max(stops, key=lambda one: (one.finding.code in PLAIN, one.meant, one.finding.code != hold.REPEATED))
-    plain = first.finding.code in PLAIN
-    if plain and not hold.was_hinted(history):
+    return [*others, first] if _next_step(subject, first, made, rules) else others
+
+
+def _next_step(subject: _Subject, first: Chosen, made: int, rules: HoldRules) -> bool:
+    """Change a stop to the next step; False: the next attempts are made. `made`: the attempts after a refusal."""
+    control, event, act, finding = subject.control, subject.event, subject.context.deed, first.finding
+    judging, plain = control.judging, finding.code in PLAIN
+    if plain and not hold.was_hinted(subject.history):
         first.becomes(Level.REINFORCE, "a hint first")
-        return [*others, first]
+        return True
     if judging is not None and event.kind is Kind.MODEL_TURN:
         judging.attempts += 1  # of a session that only talks
         made += 1
-    since_ms = hold.since_ms(history, event) if judging is None else judging.since_ms
+    since_ms = hold.since_ms(subject.history, event) if judging is None else judging.since_ms
     if plain or made >= rules.attempts:
         why = f"no progress in {made} attempts after a refusal" if made else "the same again after a hint"
-        first.becomes(Level.PAUSE, why, says=hold.held_text(first.finding, since_ms), holds=True)
-    elif judging is None or first.finding.code == hold.REPEATED:
-        why = "one call is refused before the session is held"
-        first.becomes(Level.BLOCK, why, says=hold.refused_text(first.finding, since_ms))
-        control.judging = judging or hold.judging(first.finding, since_ms, act, on_call=is_call)
-    else:
-        return others  # the next attempts are made
-    return [*others, first]
+        first.becomes(Level.PAUSE, why, says=hold.held_text(finding, since_ms), holds=True)
+        return True
+    if judging is not None and finding.code != hold.REPEATED:
+        return False
+    why = "one call is refused before the session is held"
+    first.becomes(Level.BLOCK, why, says=hold.refused_text(finding, since_ms))
+    control.judging = judging or hold.judging(finding, since_ms, act, on_call=_is_call(act))
+    return True
+
+
+def _is_call(act: Deed | None) -> bool:
+    return act is not None and act.is_attempt and not act.is_result
 
 
 def _stops_for_progress(one: Chosen, *, attempted: bool) -> bool:
@@ -417,8 +428,8 @@ def _rank(chosen: Chosen) -> tuple[Level, bool, Level, Severity, bool]:
     return chosen.level, chosen.holds, chosen.meant, chosen.finding.severity, chosen.finding.target is not None
 
 
-def _in_shadow(rules: Mapping[str, Rule], name: str) -> bool:
-    rule = rules.get(name)
+def _is_in_shadow(subject: _Subject, name: str) -> bool:
+    rule = subject.rules.get(name)
     return rule is not None and rule.mode is Mode.SHADOW
 
 
