@@ -51,18 +51,22 @@ _INSTALLERS = frozenset(("pip", "uv", "pipx", "poetry", "conda", "apt", "apt-get
 _CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", "chmod", "ln", "cp", "dd"))
 _OF_PROGRAMS = frozenset(("rm", "mv", "chmod", "unlink", "shred", "truncate"))
 _SETTINGS = re.compile(
-    rf"{_HOOKS}|/haltline(?:-\d+)?/[\w*-]*\.(?:killed|sock|lock)|haltline[\w./-]*(?:policy|rules|settings|client)[\w.-]*\.(?:ya?ml|json|toml|env|conf)"
+    rf"{_HOOKS}|/haltline(?:-\d+)?/[\w*-]*\.(?:killed|sock|lock)"
+    r"|haltline[\w./-]{0,100}(?:policy|rules|settings|client)[\w.-]{0,60}\.(?:ya?ml|json|toml|env|conf)"
     r"|/etc/haltline",
     re.IGNORECASE,
 )
 _TOPIC = re.compile(r"haltline\.(?:commands|control|interventions|policy|policies|decisions|actions)", re.IGNORECASE)
 _CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
-_KILL_FOUND = re.compile(r"\bkill\b[^;|&\n]{0,400}(?:\$\(|`)[^)`]*haltline", re.IGNORECASE)
+_KILL = re.compile(r"\bkill\b", re.IGNORECASE)
+_BY_EACH = re.compile(r"\b(?:xargs|parallel)\b", re.IGNORECASE)
+_NEAR = 400
+"""The characters between the parts of a command that kills what it looks up."""
 _VARIABLES = re.compile(
-    r"(?:^|[;&|\n(])\s*(?:(?:unset|export|env)\s+(?:-\w+\s+)*HALTLINE_\w+"
-    r"|(?:env\s+)?(?:[A-Za-z_]\w{0,60}=\S{0,200}\s+){0,8}HALTLINE_(?:MODE|OFF|DISABLED?|ENABLED?|BOOTSTRAP|SESSION|POLICY|FAIL)\w*=)"
+    r"(?:^|[;&|\n(])[ \t]*(?:(?:unset|export|env)[ \t]+(?:-\w+[ \t]+)*HALTLINE_\w+"
+    r"|(?:env[ \t]+)?(?:[A-Za-z_]\w{0,60}=\S{0,200}[ \t]+){0,8}"
+    r"HALTLINE_(?:MODE|OFF|DISABLED?|ENABLED?|BOOTSTRAP|SESSION|POLICY|FAIL)\w*=)"
 )
-_KILLED_BY_PIPE = re.compile(r"haltline[^\n;]{0,400}\|[^\n;|]*\b(?:xargs|parallel)\b[^\n;|]*\bkill\b", re.IGNORECASE)
 _RENAMED = re.compile(r"\balias\s+haltline\w*=|\bfunction\s+haltline\b|\bhaltline\s*\(\)\s*\{")
 _ITSELF = re.compile(r"(?:^|/)haltline[\w-]*$")
 _POSTS = re.compile(r"\.(?:post|put|patch|delete|request)\(\s*[^()\n]{0,40}[\"'][^\"'\n]{0,200}haltline", re.IGNORECASE)
@@ -128,9 +132,7 @@ def _of_text(act: Observation) -> str:
     text = act.text[:_READ_CHARS]
     if act.tool.reading is not Reading.SHELL:
         return _of_code(code.calls(text), text) if act.tool.reading is Reading.PLAIN else ""
-    if (_KILL_FOUND.search(text) or _KILLED_BY_PIPE.search(text)) is not None and not text.lstrip().startswith(
-        ("echo", "grep", "git")
-    ):
+    if _kills_what_it_finds(text) and not text.lstrip().startswith(("echo", "grep", "git")):
         return "kill of its process"
     variables = _VARIABLES.search(text)
     if variables is not None:
@@ -145,6 +147,32 @@ def _of_text(act: Observation) -> str:
         if what:
             return what
     return ""
+
+
+def _kills_what_it_finds(text: str) -> bool:
+    """Return whether a command line looks up haltline's processes and kills them, as `kill $(pgrep haltline)` does.
+
+    No pattern looks ahead from each `kill`: the time is linear in the length of the text, whatever it repeats.
+    """
+    low = text.lower()
+    for part in low.replace(";", "\n").split("\n"):
+        stages = part.split("|")
+        for at, stage in enumerate(stages):
+            if "haltline" in stage:
+                by_each = (_BY_EACH.search(later) for later in stages[at + 1 :])
+                if any(found and _KILL.search(found.string, found.end()) for found in by_each):
+                    return True
+                break
+    at = low.find("haltline")
+    while at >= 0:
+        before = low[max(0, at - _NEAR) : at]
+        begin = max(before.rfind("$("), before.rfind("`"))
+        if begin >= 0 and ")" not in before[begin:]:
+            command = re.split(r"[;|&\n]", before[:begin])[-1]
+            if _KILL.search(command) is not None:
+                return True
+        at = low.find("haltline", at + len("haltline"))
+    return False
 
 
 def _of_code(calls: list[CodeCall], text: str) -> str:

@@ -109,7 +109,7 @@ def acts(text: str) -> tuple[Destruction, ...]:
 
 
 _STRINGS = re.compile(
-    r"(?:--[^\n]*\n|/\*.*?\*/)|\b(?:VALUES?|=)\s*\(?\s*\'(?:[^\']|\'\')*\'", re.IGNORECASE | re.DOTALL
+    r"--[^\n]*+\n?|/\*.*?(?:\*/|\Z)|\b(?:VALUES?|=)\s*+\(?\s*+\'(?:[^\']++|\'\')*+(?:\'|\Z)", re.IGNORECASE | re.DOTALL
 )
 
 
