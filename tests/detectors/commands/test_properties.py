@@ -12,6 +12,8 @@ from haltline.detectors.commands import Badness, creations, destructions, sql_de
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND
 from haltline.detectors.commands.reading import parsed_destructions
 from haltline.detectors.commands.shell.lexer import lex
+from haltline.detectors.session.own_release import OwnRelease
+from tests.builders import bash, fires_at
 from tests.detectors.commands import cases
 
 # Pieces that mean something to a shell or a database, so that their combinations are interesting.
@@ -109,6 +111,15 @@ def test_repetition_of_anything_comes_to_an_end(start: str, piece: str) -> None:
     assert len(parsed_destructions(text)) <= MAX_FOUND
     assert len(creations(text)) <= MAX_FOUND
     assert len(sql_destructions(text)) <= MAX_COMMAND_CHARS
+
+
+@pytest.mark.parametrize("piece", ["@", "#", "/*!", "--", "[a", "$(kill ", "haltline|xargs ", "haltlinepolicy", "\n"])
+def test_what_took_minutes_comes_to_an_end_at_full_length(piece: str) -> None:
+    for start in ("haltline kill ", 'psql -c "delete from a '):
+        text = (start + piece * MAX_COMMAND_CHARS)[:MAX_COMMAND_CHARS]
+
+        assert len(fires_at(OwnRelease(), [bash(0, text)])) <= 1
+        assert len(parsed_destructions(text)) <= MAX_FOUND
 
 
 _READ_NOTHING = ("model", "shell.invocation", "shell.syntax", "reading")
