@@ -1,7 +1,8 @@
 """The expected content after a chaos run: the result of the pure core over the topics in order of their offsets."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import filterfalse
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.engine.groups import Runs
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.sessions import state_codec
+from haltline.streams.sessions.state_cache import in_force
 
 Place = tuple[str, int, int]
 """Topic, partition, offset."""
@@ -77,11 +79,12 @@ def unobserved(*_: object) -> None:
 
 def work_out(
     actions: Iterable[LogRecord],
-    commands: Iterable[LogRecord],
-    signals: Iterable[LogRecord],
+    commands: Sequence[LogRecord],
+    signals: Sequence[LogRecord],
     topics: Topics,
     *,
     gone: Iterable[LogRecord] = (),
+    precedes: Callable[[LogRecord], bool] = lambda _: False,
     runs: Runs = Runs.ALL,
     core: Core | None = None,
     partitions: int = PARTITIONS,
@@ -89,19 +92,24 @@ def work_out(
 ) -> Truth:
     """Run the core over these topics. Each session must be on only one of the first two.
 
-    `gone`: the records of the topic of actions before it was recreated, with its name and BEFORE. The expected signals
+    `gone`: the records of the topic of actions before it was recreated, with its name and BEFORE. `precedes` returns
+    whether a record of another topic was processed before. The expected signals
     follow from the first two topics; the effects of signals follow from their order in the log. `partitions` is the
     number of the topic of actions.
     """
     expectation = _Expectation(core or Core(POLICY, runs=runs), partitions, observe)
     for record in gone:
         expectation.act(record)
-    expectation.recreate(topics.actions)
+    for record in filter(precedes, commands):
+        expectation.command(record)
+    for record in filter(precedes, signals):
+        expectation.signal(record)
+    expectation.begin_anew()
     for record in actions:
         expectation.act(record)
-    for record in commands:
+    for record in filterfalse(precedes, commands):
         expectation.command(record)
-    for record in signals:
+    for record in filterfalse(precedes, signals):
         expectation.signal(record)
     truth = expectation.result()
     if unknown := {topic.removesuffix(BEFORE) for topic, _, _ in truth.dead} - {topics.actions}:
@@ -150,11 +158,12 @@ class _Expectation:
             raise RuntimeError(f"expected nothing but what is recorded of {signal}, got {found}")
         self._follow(found.detections, found.decisions, found.signals)
 
-    def recreate(self, topic: str) -> None:
-        """Move the states' offsets of a topic to its deleted predecessor."""
-        for state in self._live.values():
-            if topic in state.offsets:
-                state.offsets[topic + BEFORE] = state.offsets.pop(topic)
+    def begin_anew(self) -> None:
+        """Keep of each state what is in force."""
+        states: list[State] = [*self._live.values(), *self._scopes.values()]
+        kept = [in_force(state) for state in states]
+        self._live = {state.session_id: state for state in kept if isinstance(state, SessionState)}
+        self._scopes = {(state.scope, state.id): state for state in kept if isinstance(state, ScopeState)}
 
     def result(self) -> Truth:
         """Return the results with the current states."""

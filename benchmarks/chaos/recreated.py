@@ -4,9 +4,9 @@ Its records are then gone from the broker. So nothing is sent meanwhile, and the
 are kept here: they are compared as a log of their own, which precedes that of the current topic.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions  # type: ignore[attr-defined]  # its stubs miss it
@@ -25,20 +25,24 @@ class Gone:
     topic: str
     records: list[LogRecord] = field(default_factory=list)
     """The records of the deleted topic, under the name that it has from then on."""
-    letters: dict[int, int] = field(default_factory=dict)
-    """By partition of the dead letter topic: its end then. Dead letters before it are about the deleted topic."""
+    ends: dict[tuple[str, int], int] = field(default_factory=dict)
+    """By topic and partition of the other topics: the end then."""
 
-    def keep(self, records: Iterable[LogRecord], dead_letters: Iterable[LogRecord]) -> None:
-        """Store the records just before the deletion."""
+    def keep(self, records: Iterable[LogRecord], others: Iterable[LogRecord]) -> None:
+        """Store the records just before the deletion, and the ends of other topics."""
         self.records = [record._replace(topic=self.topic + BEFORE) for record in records]
-        self.letters = {}
-        for letter in dead_letters:
-            self.letters[letter.partition] = max(letter.offset + 1, self.letters.get(letter.partition, 0))
+        self.ends = {}
+        for record in others:
+            place = (record.topic, record.partition)
+            self.ends[place] = max(record.offset + 1, self.ends.get(place, 0))
+
+    def precedes(self, record: LogRecord) -> bool:
+        """Return whether a record of another topic is from before the deletion."""
+        return record.offset < self.ends.get((record.topic, record.partition), 0)
 
     def name_of(self, topic: str, letter: LogRecord) -> str:
         """Return the topic that a dead letter is about."""
-        is_gone = topic == self.topic and letter.offset < self.letters.get(letter.partition, 0)
-        return topic + BEFORE if is_gone else topic
+        return topic + BEFORE if topic == self.topic and self.precedes(letter) else topic
 
 
 def add_partitions(bootstrap: str, topic: str) -> None:
@@ -59,19 +63,3 @@ def is_there(bootstrap: str, topic: str) -> bool:
         return topic in AdminClient({"bootstrap.servers": bootstrap}, logger=QUIET).list_topics(timeout=5).topics
     except KafkaException:
         return True
-
-
-def same_offsets(
-    expected: Mapping[str, Any], actual: Mapping[str, Any]
-) -> tuple[dict[str, dict[str, Any]], dict[str, dict[str, Any]]]:
-    """Return the states without offsets of deleted topics: a worker drops those when it next writes a state."""
-    expected = {key: {**state, "offsets": dict(state.get("offsets", {}))} for key, state in expected.items()}
-    actual = {key: {**state, "offsets": dict(state.get("offsets", {}))} for key, state in actual.items()}
-    for key, state in expected.items():
-        offsets = state["offsets"]
-        for deleted in [name for name in offsets if name.endswith(BEFORE)]:
-            del offsets[deleted]
-            topic = deleted.removesuffix(BEFORE)
-            if topic not in offsets and key in actual:
-                actual[key]["offsets"].pop(topic, None)
-    return expected, actual

@@ -4,6 +4,7 @@ import heapq
 import itertools
 import signal
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -64,6 +65,8 @@ class Run:
         self.settings = settings
         self.gone = recreated.Gone(system.topics.actions)
         self.damage = damage.Damage(system.bootstrap, system.topics, system.changelogs[Runs.ENFORCED])
+        self.events_before = Counter[str]()
+        """The events before the topic of actions was recreated, which states do not count."""
         self._calm = False  # no faults now
         self._due: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()  # of calls due at the same time
@@ -104,7 +107,9 @@ class Run:
             verify.check_ready(len(system.codes), not_ready),
             verify.check_ends(system.codes),
         )
-        compared = Outcome(system, self.gone).compare(traffic.events_by_session, self.damage.strikes)
+        compared = Outcome(system, self.gone).compare(
+            traffic.events_by_session - self.events_before, self.damage.strikes
+        )
         return [*map(Compared.by_kind, at_the_end), *compared]
 
     def start_all(self) -> None:
@@ -224,7 +229,10 @@ class Run:
         self.system.wait_for_readers()
         self.system.end(AUDIT, CONSOLE)
         topic = self.system.topics.actions
-        self.gone.keep(self.system.read([topic]), self.system.read([self.system.topics.dead_letter]))
+        topics = self.system.topics
+        others = [topics.dead_letter, topics.commands, topics.signals]
+        self.gone.keep(self.system.read([topic]), self.system.read(others))
+        self.events_before = traffic.events_by_session.copy()
         self.system.lives_of_topic += 1
         self.fleet.note(ACTIONS, f"has {recreated.ADDED} partitions more")
         recreated.add_partitions(self.system.bootstrap, topic)

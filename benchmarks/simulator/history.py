@@ -334,7 +334,9 @@ class History:
         """Recreate the topic of actions while nothing is sent and after all of it was read."""
         topic = TOPICS.actions
         readers = self.stop([*self.sinks, CONSOLE])
-        self.gone.keep(checks.appended(self.broker, topic), checks.appended(self.broker, TOPICS.dead_letter))
+        others = (TOPICS.dead_letter, TOPICS.commands, TOPICS.signals)
+        before = [record for name in others for record in checks.appended(self.broker, name)]
+        self.gone.keep(checks.appended(self.broker, topic), before)
         workers = [process for name, process in self.running.items() if name in self.instances]
         self.broker.recreate(topic)
         self.until(lambda: not any(process.alive for process in workers))

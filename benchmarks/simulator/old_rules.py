@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from haltline.streams.runtime.changelog import EPOCH_HEADER, TOPIC_IDS_HEADER, Epoch, PartitionState
+from haltline.streams.runtime.changelog import EPOCH_HEADER, Epoch, PartitionState
 from haltline.streams.runtime.ownership import Ownership
 
 _LOOK_EVERY_S: Final = 0.05
@@ -40,8 +40,7 @@ def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
         apply(self, records, begins=min(begins, self.position), following=following)
 
     def headers(self: PartitionState) -> object:
-        epoch = (EPOCH_HEADER, self._epoch.encode())
-        return (epoch, (TOPIC_IDS_HEADER, self.logs)) if self.logs else (epoch,)
+        return ((EPOCH_HEADER, self._epoch.encode()),)
 
     async def recover(self: Ownership, generation: int) -> bool:
         assignment = self._assignment

@@ -48,7 +48,9 @@ OWNER_HEADER: Final = "haltline-owner"
 EPOCH_HEADER: Final = "haltline-epoch"
 """The header of states written by releases before claims."""
 TOPIC_IDS_HEADER: Final = "haltline-logs"
-"""The header that identifies the logs of a state's offsets: `topic_ids.Logs.mark` of its writer. Absent if unknown."""
+"""The header of a claim that identifies the logs of its owner's offsets: `topic_ids.Logs.mark`. Absent if unknown.
+
+Earlier releases wrote it to each state."""
 ID_BYTES: Final = 16
 
 _EPOCH = struct.Struct(">qq")
@@ -123,6 +125,8 @@ class Claim(NamedTuple):
 
     id: bytes
     """ID_BYTES random bytes. Empty in a release marker: no worker of this release may write."""
+    logs: bytes = b""
+    """The mark of the logs to which the owner's offsets refer; empty if unknown."""
 
     @property
     def key(self) -> bytes:
@@ -132,7 +136,8 @@ class Claim(NamedTuple):
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """The headers of the record."""
-        return ((OWNER_HEADER, self.id or None),)
+        owner = (OWNER_HEADER, self.id or None)
+        return (owner, (TOPIC_IDS_HEADER, self.logs)) if self.logs else (owner,)
 
     @classmethod
     def of(cls, record: RawRecord) -> "Claim | None":
@@ -141,7 +146,7 @@ class Claim(NamedTuple):
         if key is None or not key.startswith(CLAIM_KEY) or record.value is not None:
             return None
         claim_id = _header(record, OWNER_HEADER) or b""
-        return cls(claim_id) if len(claim_id) in (0, ID_BYTES) else None
+        return cls(claim_id, _header(record, TOPIC_IDS_HEADER) or b"") if len(claim_id) in (0, ID_BYTES) else None
 
 
 def _header(record: RawRecord, name: str) -> bytes | None:
@@ -171,22 +176,25 @@ class PartitionState:
         "_was_read",
         "_written",
         "fenced_keys",
+        "former",
         "in_flight",
         "logs",
-        "other_logs",
         "owner",
         "partition",
         "position",
         "skipped",
+        "stale",
         "values",
     )
 
-    def __init__(self, partition: int, logs: bytes = b"") -> None:
+    def __init__(self, partition: int) -> None:
         self.partition = partition
-        self.logs = logs
-        """`Logs.mark` of the current logs; empty if unknown."""
-        self.other_logs: dict[bytes, bytes] = {}
-        """By key: the logs of a state whose writer had other logs, or empty if its logs are unknown."""
+        self.logs = b""
+        """The mark of the logs of the last owner that named any."""
+        self.former: set[bytes] = set()
+        """The marks of owners before, which had other logs: one of their topics was deleted and recreated since."""
+        self.stale: set[bytes] = set()
+        """Keys of states whose offsets refer to those."""
         self.values: dict[bytes, bytes] = {}
         self._written: dict[bytes, int] = {}  # epoch ms, oldest first, without keys already returned as idle
         self.position = 0
@@ -232,6 +240,7 @@ class PartitionState:
 
     def _take_claim(self, claim: Claim, offset: int) -> None:
         self._claims_read = True
+        self._follow_logs(claim.logs)
         if claim.id:
             self.owner = Owner(offset, claim.id)
             self._was_read |= claim.id == self._expected
@@ -243,7 +252,8 @@ class PartitionState:
         counts = self._counts_by_epoch(record) if owner is None else self._counts(owner, record.offset)
         if counts:
             self.fenced_keys.discard(key)
-            self.put(key, record.value, record.timestamp, _header(record, TOPIC_IDS_HEADER) or b"")
+            self._follow_logs(_header(record, TOPIC_IDS_HEADER) or b"")
+            self.put(key, record.value, record.timestamp)
         if not counts or (owner is None and self._claims_read):  # the claim that makes the latter count expires
             self.fenced_keys.add(key)
 
@@ -274,16 +284,22 @@ class PartitionState:
         """The last offset that an older release wrote after a claim; None if there is none, or it counts again."""
         return self._older
 
-    def put(self, key: bytes, value: bytes | None, written_ms: int, logs: bytes | None = None) -> None:
-        """Set the state of one key, written at `written_ms` (epoch milliseconds); None removes it.
+    def _follow_logs(self, mark: bytes) -> None:
+        if not mark or mark == self.logs:
+            return
+        if self.logs:
+            self.former.add(self.logs)
+            self.outdate()
+        self.logs = mark
 
-        `logs` identifies the logs of its offsets if they are not the current ones.
-        """
+    def outdate(self) -> None:
+        """Note that the offsets of all states refer to logs that no longer exist."""
+        self.stale.update(self.values)
+
+    def put(self, key: bytes, value: bytes | None, written_ms: int) -> None:
+        """Set the state of one key, written at `written_ms` (epoch milliseconds); None removes it."""
         self._written.pop(key, None)
-        if logs is None or (logs == self.logs and logs) or value is None:
-            self.other_logs.pop(key, None)
-        else:
-            self.other_logs[key] = logs
+        self.stale.discard(key)
         if value is None:
             self.values.pop(key, None)
         else:
@@ -329,8 +345,7 @@ class PartitionState:
         """Return the headers of each of our states. Raises RuntimeError if the last claim is not ours."""
         if self.owner is None or self.owner.id != self._expected:
             raise RuntimeError(f"changelog partition {self.partition}: expected a claim of this process, got none")
-        owner = (OWNER_HEADER, self.owner.encode())
-        return (owner, (TOPIC_IDS_HEADER, self.logs)) if self.logs else (owner,)
+        return ((OWNER_HEADER, self.owner.encode()),)
 
     def record_sent(self) -> None:
         """Count one own record as sent."""

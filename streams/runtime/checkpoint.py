@@ -104,7 +104,11 @@ class Checkpointer:
         self.outbox.poll()
 
     def recovered(self, part: PartitionState) -> None:
-        """Take over a recovered partition."""
+        """Take over a recovered partition; of stale states only what is in force is kept."""
+        now_ms = self.system.time_ms()
+        part.fenced_keys |= part.stale  # written again, or removed
+        for key in [*part.stale]:
+            part.put(key, self._processor.begin_anew(key, part.values[key]), now_ms)
         self._processor.recovered(part.partition, part.values)
 
     def tick(self) -> None:
@@ -151,20 +155,13 @@ class Checkpointer:
         if key in self._handed_out:
             return self._handed_out[key]
         places = self.slices.owned() if self._here is None else (self._here,)
-        return next((self._state(place, key) for place in places if key in place.values), None)
-
-    def _state(self, part: PartitionState, key: bytes) -> bytes | None:
-        """Return the state of a key, without offsets of logs that no longer exist; None if there is none."""
-        value, logs = part.values.get(key), part.other_logs.get(key)
-        if value is None or logs is None:
-            return value
-        return self._processor.forget(key, value, self.slices.other_logs(part.partition, logs))
+        return next((place.values[key] for place in places if key in place.values), None)
 
     def _overdue(self, owned: Iterable[PartitionState]) -> list[Change]:
         """Return changes that rewrite the keys whose last record in the log is from a replaced owner."""
         changes: list[Change] = []
         for part in owned:
-            changes += [(part.partition, key, self._state(part, key)) for key in part.fenced_keys]
+            changes += [(part.partition, key, part.values.get(key)) for key in part.fenced_keys]
             part.fenced_keys.clear()
         return changes
 

@@ -5,24 +5,21 @@ from collections.abc import Collection, Iterable, Mapping, Set
 from typing import Final
 
 from haltline.streams.runtime.changelog import Owner, PartitionState
-from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 
 _log: Final = logging.getLogger(__name__)
 
 
 class OwnedPartitions:
-    """The partitions of the table. `logs` is the mark of the current logs of the sources."""
+    """The partitions of the table."""
 
-    def __init__(self, incarnations: TopicIncarnations, logs: bytes) -> None:
-        self._incarnations = incarnations
-        self._logs = logs
+    def __init__(self) -> None:
         self._held: dict[int, PartitionState] = {}
         self._owned: dict[int, PartitionState] = {}
 
     def keep(self, partitions: Set[int]) -> None:
         """Hold exactly these partitions, and own none; all others are dropped."""
         self._owned = {}
-        self._held = {number: self._held.get(number) or PartitionState(number, self._logs) for number in partitions}
+        self._held = {number: self._held.get(number) or PartitionState(number) for number in partitions}
 
     def own(self, partitions: Iterable[int]) -> list[PartitionState]:
         """Become the owner of these, whose claims were read. Raises RuntimeError if a claim was not."""
@@ -58,10 +55,6 @@ class OwnedPartitions:
     def numbers(self) -> Set[int]:
         """The numbers of the owned partitions. May be called by any thread."""
         return frozenset(self._owned)
-
-    def other_logs(self, partition: int, logs: bytes) -> Mapping[str, int]:
-        """Return `ends` of `Processor.forget` for a state in this partition that was written with these logs."""
-        return self._incarnations.ends_for(partition, logs)
 
     def compare_ends(self, ends: Mapping[int, int]) -> None:
         """Compare the end offsets. Raises ForeignWrite when another process writes to one of the partitions."""

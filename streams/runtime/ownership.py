@@ -41,6 +41,8 @@ class Ownership:
     group: Membership
     _: KW_ONLY
     changelog: str
+    logs: bytes = b""
+    """`Logs.mark` of this process."""
     open_reader: InitVar[Callable[[Callable[[Fetched], None]], SourceReader]]
     stuck_after_s: float
     on_failure: Callable[[BaseException], object]
@@ -147,7 +149,7 @@ class Ownership:
 
     async def _claim(self, parts: Iterable[PartitionState]) -> None:
         for part in parts:
-            claim = Claim(self.system.random_bytes(ID_BYTES))
+            claim = Claim(self.system.random_bytes(ID_BYTES), self.logs)
             part.expect(claim)
             self.outbox.send(
                 self.changelog,

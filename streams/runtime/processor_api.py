@@ -37,12 +37,8 @@ class Processor(Protocol):
         Must be fast: there may be a million of them.
         """
 
-    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-        """Return the state without its offsets in logs that no longer exist.
-
-        `ends` gives, by topic, the first offset that its partition cannot have had when this worker was assigned it: a
-        state that includes that offset or a later one refers to a log that no longer exists. 0: every offset does.
-        """
+    def begin_anew(self, key: bytes, encoded: bytes) -> bytes | None:
+        """Return what is left of a state whose offsets refer to logs that no longer exist; None drops it."""
 
     def tick(self) -> None:
         """Do what is due by the clock; called some twenty times a second while partitions are owned.

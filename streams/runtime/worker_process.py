@@ -132,7 +132,7 @@ class Worker:
         hooks = Hooks(on_giving_up=self.on_giving_up, on_assigned=self.on_assigned)
         self.group = join(settings, hooks, logs.in_commit)
         self.sources = SourceProgress()
-        self.owned = OwnedPartitions(self.incarnations, logs.mark)
+        self.owned = OwnedPartitions()
         open_reader = partial(
             SourceReader,
             on_failure=end,
@@ -147,6 +147,7 @@ class Worker:
             self.producer,
             self.group,
             changelog=settings.changelog,
+            logs=logs.mark,
             open_reader=partial(open_reader, [settings.changelog], open_with=partial(open_with, reset="error")),
             stuck_after_s=settings.recovery_stuck_after_s,
             on_failure=end,
@@ -322,10 +323,10 @@ class Worker:
                     return
                 if self.ownership.is_claimed():  # another claim may have been read since
                     break
-            self.incarnations.assign(ends, committed)
-            for part in self.ownership.own():
+            owned = self.ownership.own()
+            offsets = {p: self.begins_at(p, ends[p], *committed.get(p, (None, ""))) for p in sources}
+            for part in owned:
                 self.checkpointer.recovered(part)
-            offsets = {place: self.begins_at(place, *committed.get(place, (None, ""))) for place in sources}
             first = await asyncio.to_thread(self.topics.begins, [place for place, at in offsets.items() if at is None])
             if self.is_gone(sources):
                 return
@@ -377,12 +378,12 @@ class Worker:
         self.sources.release()
         self.reader.stop()
 
-    def begins_at(self, place: Partition, committed: int | None, beside: str) -> int | None:
+    def begins_at(self, place: Partition, end: int, committed: int | None, beside: str) -> int | None:
         """Return the offset at which to read a source; None: at its first record."""
         part = self.owned.slice(place[1])
-        found = self.incarnations.begins_at(place, committed, beside, set(part.other_logs.values()))
-        if found != committed:  # each state has to be checked for the offsets that it includes
-            part.other_logs = dict.fromkeys(part.values, part.logs) | part.other_logs
+        found = self.incarnations.begins_at(place, committed, beside, end, part.former)
+        if found != committed:  # states include offsets that other records have, or will have
+            part.outdate()
         return found
 
     def compare_ends(self, ends: Mapping[Partition, int]) -> None:

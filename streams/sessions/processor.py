@@ -26,7 +26,7 @@ from haltline.streams.runtime.ports import Meter, Sender
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
 from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.outputs import Outputs
-from haltline.streams.sessions.state_cache import SCOPE_KEY, State, StateCache, forget
+from haltline.streams.sessions.state_cache import SCOPE_KEY, State, StateCache, decoded, in_force
 from haltline.streams.sessions.timers import TimerQueue
 
 MAX_STATE_BYTES = 4 * 1024 * 1024
@@ -285,9 +285,13 @@ class SessionProcessor:
         )
         self._outputs.letter(letter, key=key, value=data)
 
-    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-        """Return the state without offsets at or above these: they refer to logs that no longer exist."""
-        return forget(key, encoded, ends)
+    def begin_anew(self, key: bytes, encoded: bytes) -> bytes | None:
+        """Return the state with only what is in force; None if nothing is."""
+        try:
+            left = in_force(decoded(key, encoded))
+        except state_codec.UnreadableState:
+            return encoded  # reported when it is loaded
+        return None if left is None else state_codec.encode(left)
 
     def idle_before_ms(self, partition: int) -> int:
         """Return the time before which an idle session was last written, in event time of the partition.

@@ -1,10 +1,12 @@
 """The states that a worker holds as objects: by key, with the changes since the last checkpoint."""
 
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice
 
+from haltline.interventions.decide.cross_session import ScopeStatus
+from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas import wire
 from haltline.schemas.control import control_key
 from haltline.schemas.dead_letter import BadRecord
@@ -170,17 +172,16 @@ def decoded(key: bytes, data: bytes) -> State:
     return scope
 
 
-def forget(key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-    """Return the state without the offsets of these topics that are at or above the given ones."""
-    try:
-        state = decoded(key, encoded)
-    except state_codec.UnreadableState:
-        return encoded  # reported when it is loaded
-    kept = {topic: offset for topic, offset in state.offsets.items() if offset < ends.get(topic, offset + 1)}
-    if kept == state.offsets:
-        return encoded
-    state.offsets = kept
-    return state_codec.encode(state)
+def in_force(state: State) -> State | None:
+    """Return a state in which only what `control` has of it is in force; None if that is nothing."""
+    if isinstance(state, ScopeState):
+        stands = state.standing.stands
+        return None if stands is None else ScopeState(state.scope, state.id, standing=ScopeStatus(stands))
+    now = state.control
+    if now.killed is None and now.held is None and now.probation is None:
+        return None
+    kept = SessionControl(killed=now.killed, held=now.held, probation=now.probation, trips=now.trips)
+    return SessionState(state.session_id, state.agent_id, control=kept, due_ms=state.due_ms)
 
 
 def subject_of(key: bytes) -> str:

@@ -56,6 +56,7 @@ PERSISTED: Final = {
         "schemas/payloads.py",
         "streams/engine/cross_session.py",
         "streams/operator/new_prefix.py",
+        "streams/sessions/state_cache.py",
     ),
     "second_wanted": ("cli", "console/routes/control.py", "streams/operator/client.py"),
     "told": ("detectors",), "told_ms": ("streams/engine/cross_session.py",), "APPROVAL_WANTED": ("streams/notify",),

@@ -60,13 +60,8 @@ class Counting:
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
 
-    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-        assert key
-        state = orjson.loads(encoded)
-        state["offsets"] = {
-            topic: offset for topic, offset in state["offsets"].items() if offset < ends.get(topic, offset + 1)
-        }
-        return orjson.dumps(state)
+    def begin_anew(self, key: bytes, encoded: bytes) -> None:
+        raise NotImplementedError(key, encoded)
 
     def tick(self) -> None: ...
 

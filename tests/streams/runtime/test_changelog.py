@@ -64,24 +64,30 @@ def released(offset: int) -> Record:
     return Record(offset, marker.key, None, marker.headers)
 
 
-def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again() -> None:
-    def of_logs(offset: int, key: bytes, logs: bytes | None) -> Record:
-        return Record(offset, key, b"1", () if logs is None else ((TOPIC_IDS_HEADER, logs),))
+def of_logs(offset: int, name: str, logs: bytes) -> Record:
+    claim = Claim(id_of(name), logs)
+    return Record(offset, claim.key, None, claim.headers)
 
-    part = PartitionState(0, b"now")
-    part.apply(
-        [of_logs(0, b"a", b"before"), of_logs(1, b"b", b"now"), of_logs(2, b"c", None), of_logs(3, b"d", b"before")]
-    )
-    assert part.other_logs == {b"a": b"before", b"c": b"", b"d": b"before"}
-    part.apply([of_logs(4, b"a", b"now"), Record(5, b"d", None, ((TOPIC_IDS_HEADER, b"now"),))])
-    assert part.other_logs == {b"c": b""}
-    part.put(b"c", b"2", written_ms=1)
-    assert part.other_logs == {}
-    of = [((OWNER_HEADER, Owner(at, id_of(name)).encode()), (TOPIC_IDS_HEADER, logs))
-          for at, name, logs in ((6, "b", b"now"), (0, "a", b"before"))]  # fmt: skip
-    part.apply([claimed(6, "b"), Record(7, b"e", b"1", of[0]), Record(8, b"e", b"0", of[1])])
-    assert (part.values[b"e"], part.other_logs, part.fenced_keys) == (b"1", {}, {b"e"}), "a late record says nothing"
-    assert read(Record(0, b"a", b"1")).other_logs == {b"a": b""}, "no logs are known"
+
+def test_states_are_stale_behind_a_claim_with_other_logs_until_they_are_written_again() -> None:
+    first, second = (0, "a"), (3, "b")
+    part = PartitionState(0)
+    part.apply([of_logs(*first, b"before"), state(1, b"a", b"1", of=first), state(2, b"b", b"1", of=first)])
+    assert (part.stale, part.former) == (set(), set())
+    part.apply([of_logs(*second, b"now"), state(4, b"a", b"2", of=second), claimed(5, "c")])
+    assert (part.stale, part.former) == ({b"b"}, {b"before"}), "a claim without logs says nothing"
+    part.put(b"b", None, written_ms=1)
+    part.apply([of_logs(6, "d", b"now")])
+    assert (part.stale, part.values) == (set(), {b"a": b"2"})
+
+
+def test_states_of_an_earlier_release_name_the_logs_themselves() -> None:
+    part = PartitionState(0)
+    part.apply([Record(0, b"a", b"1", ((TOPIC_IDS_HEADER, b"before"),)), Record(1, b"b", b"1", ())])
+    part.apply([of_logs(2, "a", b"before")])
+    assert part.stale == set()
+    part.apply([of_logs(3, "b", b"now")])
+    assert part.stale == {b"a", b"b"}
 
 
 @cases(
@@ -95,7 +101,7 @@ def test_a_state_is_of_the_logs_that_its_writer_knew_until_it_is_written_again()
     },
 )
 def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[str, bytes]]) -> None:
-    part = PartitionState(0, b"now")
+    part = PartitionState(0)
     part.apply([Record(0, b"a", b"1", headers)])
     assert (part.values, part.owner) == ({b"a": b"1"}, None)
 
@@ -209,11 +215,9 @@ NOW = Logs({"actions": "a2", "commands": "c1"}, "s1")
 UNKNOWN = Logs({})
 
 
-def lives(logs: Logs, **ends: int) -> tuple[TopicIncarnations, Metrics]:
+def lives(logs: Logs) -> tuple[TopicIncarnations, Metrics]:
     metrics = Metrics()
-    found = TopicIncarnations(logs, CHANGELOG, metrics)
-    found.ends = {(topic, 0): end for topic, end in ends.items()}
-    return found, metrics
+    return TopicIncarnations(logs, CHANGELOG, metrics), metrics
 
 
 def counted(metrics: Metrics, topic: str) -> float | None:
@@ -237,33 +241,15 @@ def counted(metrics: Metrics, topic: str) -> float | None:
 def test_where_reading_begins(
     logs: Logs, committed: int | None, beside: str, marks: list[bytes], begins_at: int | None, reported: int
 ) -> None:
-    found, metrics = lives(logs, actions=100)
+    found, metrics = lives(logs)
     for _ in range(2):
-        assert found.begins_at(PLACE, committed, beside, marks) == begins_at
+        assert found.begins_at(PLACE, committed, beside, 100, marks) == begins_at
     assert len(found.notes) == reported
     assert counted(metrics, "actions") == (reported or (0 if logs.ids else None))
 
 
 def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it_was() -> None:
-    found, metrics = lives(Logs(BEFORE.ids, "s2"), actions=100)
-    assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), []) == 40
+    found, metrics = lives(Logs(BEFORE.ids, "s2"))
+    assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), 100, []) == 40
     assert counted(metrics, CHANGELOG) == 1
     assert "topic states was recreated: the states of sessions are lost" in found.notes[0]
-
-
-@cases(
-    "logs, committed, includes_at_most",
-    {
-        "all that was committed is there: the end may lag": (UNKNOWN, {PLACE: (40, "")}, {}),
-        "the end is the offset that was committed": (UNKNOWN, {PLACE: (100, "")}, {}),
-        "less is there than was committed": (UNKNOWN, {PLACE: (140, "")}, {"actions": 100}),
-        "nothing is committed": (UNKNOWN, {}, {"actions": 100}),
-        "committed of another topic of that name": (NOW, {PLACE: (40, BEFORE.in_commit("actions"))}, {"actions": 100}),
-    },
-)
-def test_what_a_state_without_known_logs_can_include(
-    logs: Logs, committed: dict[tuple[str, int], tuple[int, str]], includes_at_most: dict[str, int]
-) -> None:
-    found = TopicIncarnations(logs, CHANGELOG, Metrics())
-    found.assign({PLACE: 100}, committed)
-    assert found.ends_for(0, b"") == includes_at_most

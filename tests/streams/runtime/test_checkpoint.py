@@ -85,8 +85,8 @@ class Keeping:
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
 
-    def forget(self, key: bytes, encoded: bytes, ends: Mapping[str, int]) -> bytes:
-        raise NotImplementedError(key, encoded, ends)
+    def begin_anew(self, key: bytes, encoded: bytes) -> bytes | None:
+        return key + b" in force" if encoded == b"killed" else None
 
     def tick(self) -> None: ...
 
@@ -138,6 +138,19 @@ class Bench:
     ) -> None:
         records = [LogRecord("events", partition, 0, 0, key, value, ()) for key, value in values]
         self.checkpointer.process(records, acknowledge)
+
+
+def test_what_is_left_of_stale_states_is_written_and_all_else_of_them_removed() -> None:
+    bench = Bench()
+    part = bench.slices[0]
+    for key, value in ((b"a", b"1"), (b"b", b"killed")):
+        part.put(key, value, 0)
+    part.outdate()
+    bench.checkpointer.recovered(part)
+    assert (part.values, part.stale) == ({b"b": b"b in force"}, set())
+    asyncio.run(bench.checkpointer.checkpoint())
+    written = {(sent.key, sent.value) for sent in bench.broker.of(CHANGELOG)}
+    assert written == {(b"a", None), (b"b", b"b in force")}
 
 
 def test_a_batch_is_acknowledged_when_what_followed_is_on_the_broker_or_by_the_next() -> None:

@@ -11,12 +11,9 @@ from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime.changelog import EPOCH_HEADER, ChangelogGap, Claim, Epoch, OlderRelease
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.health import Partition
-from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.ownership import Ownership, RecoveryStuck
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
-from haltline.streams.runtime.topic_ids import Logs
-from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from haltline.streams.system import System
 
 CHANGELOG = "changelog"
@@ -35,7 +32,7 @@ class Process:
         for record in records:
             self._append(*record)
         self.ownership = Ownership(
-            OwnedPartitions(TopicIncarnations(Logs({}), CHANGELOG, Metrics()), b""),
+            OwnedPartitions(),
             cast(ConfirmedProducer, self),
             cast(Any, self),
             changelog=CHANGELOG,

@@ -1,12 +1,12 @@
 """The worker's main path without a broker: records in, records out, and the states in between."""
 
 from base64 import b64encode
-from itertools import product
 from pathlib import Path
 
 import orjson
 import pytest
 
+from haltline.interventions.decide.cross_session import ScopeControl
 from haltline.schemas import wire
 from haltline.schemas.control import CommandKind
 from haltline.schemas.dead_letter import BadRecord
@@ -198,19 +198,25 @@ def test_what_cannot_be_read_and_is_without_further_records_is_dropped_when_it_i
     assert b'{"due_ms":1,' in bench.sent.of(TOPICS.dead_letter)
 
 
-def test_a_state_forgets_offsets_and_nothing_else_and_one_of_a_later_release_ends_the_process() -> None:
+def test_of_a_state_that_begins_anew_stays_what_is_in_force_and_one_of_a_later_release_ends_the_process() -> None:
     for later in (GOOD_2.replace(b'"v":2', b'"v":4'), GOOD.replace(b"hs\x03", b"hs\x04")):
         bench = read_from(SESSION.encode(), later)
         with pytest.raises(CorruptState, match="expected 2 or 3, got 4"):
             bench.put(TOPICS.actions, delete(0))
-    bench = Bench()
-    key, before = SESSION.encode(), state_codec.shown(state_codec.decode(GOOD))
-    assert before["offsets"] == {TOPICS.actions: 2}
-    assert bench.pipeline.forget(key, GOOD, {TOPICS.actions: 3, TOPICS.commands: 0}) == GOOD
-    assert bench.pipeline.forget(key, b"damage", {TOPICS.actions: 0}) == b"damage", "is told when it is needed"
-    for end, state in product((0, 2), (GOOD, GOOD_2)):
-        after = bench.pipeline.forget(key, state, {TOPICS.actions: end})
-        assert state_codec.shown(state_codec.decode(after)) == before | {"offsets": {}}, "a kill and counts stay"
+    bench, key = Bench(), SESSION.encode()
+    killed = state_codec.decode(GOOD)
+    assert (killed.offsets, killed.events) == ({TOPICS.actions: 2}, 3)
+    assert bench.pipeline.begin_anew(key, b"damage") == b"damage", "is told when it is needed"
+    for state in (GOOD, GOOD_2):
+        after = state_codec.decode(bench.pipeline.begin_anew(key, state) or b"")
+        assert (after.offsets, after.events, after.control.killed) == ({}, 0, killed.control.killed)
+    assert bench.pipeline.begin_anew(key, state_codec.encode(SessionState(SESSION, events=7))) is None
+    agent = ScopeState("agent", "cleaner", signals=7)
+    of_agent = SCOPE_KEY + b"agent:cleaner"
+    assert bench.pipeline.begin_anew(of_agent, state_codec.encode(agent)) is None
+    agent.standing.stands = ScopeControl("killed", T0_MS, "agent_killed_by_operator")
+    left = state_codec.decode_scope(bench.pipeline.begin_anew(of_agent, state_codec.encode(agent)) or b"")
+    assert (left.signals, left.standing.stands) == (0, agent.standing.stands)
 
 
 def test_a_state_of_the_version_before_says_the_same_and_is_written_anew_with_the_next_event() -> None:
