@@ -54,15 +54,21 @@ _MAX_ROWS = 32
 _MAX_SEEN = 32
 _WORK = 2
 """Calls between two starts that are more than a look at what the first one made."""
-_SEVERAL = re.compile(
-    r"\b(?:each|every|all|per|several|many|again|clusters?|fleet|nodes|servers|machines|instances|vms|workers|replicas"
-    r"|droplets|environments|regions|hosts|tenants|customers|orders|subscriptions)\b",
-    re.IGNORECASE,
-)
-_COUNT = re.compile(r"\b\d{1,6}\b|\b(?:two|three|four|five|six|seven|eight|nine|ten|twelve|dozen)\b", re.IGNORECASE)
-_WORDS = dict(zip(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), range(2, 11), strict=True))
+_SEVERAL = frozenset((
+    "each", "every", "all", "per", "several", "many", "again", "cluster", "clusters", "fleet", "nodes", "servers",
+    "machines", "instances", "vms", "workers", "replicas", "droplets", "environments", "regions", "hosts", "tenants",
+    "customers", "orders", "subscriptions",
+))  # fmt: skip
+_WORD = re.compile(r"\w+")
+_WORDS = dict(
+    zip(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), range(2, 11), strict=True)
+) | {
+    "twelve": 12,
+    "dozen": 12,
+}
 _ANY_NUMBER = 1_000_000
 _GOAL_CHARS = 2000
+_DIGITS = 6
 
 
 class DuplicateActsState(Stored):
@@ -194,10 +200,11 @@ def _count_in(goal: str) -> int:
     """Return the largest number in a task; a large one if it asks for several without a number."""
     if not goal:
         return 0
-    if _SEVERAL.search(goal) is not None:
+    words = set(_WORD.findall(goal.lower()))
+    if not words.isdisjoint(_SEVERAL):
         return _ANY_NUMBER
-    counts = _COUNT.findall(goal)
-    return max((int(one) if one.isdigit() else _WORDS.get(one.lower(), 12) for one in counts), default=1)
+    numbers = (int(word) if word.isdecimal() and len(word) <= _DIGITS else _WORDS.get(word, 1) for word in words)
+    return max(numbers, default=1)
 
 
 def _softened(found: Finding | None) -> Finding | None:

@@ -34,7 +34,7 @@ _SAYS_NOTHING = re.compile(
     r"(?:\W|_|\b(?:exit_?code|code|status|rc|return(?:ed|code)?|time|duration_?(?:ms)?|in|after)\b\W*\d+(?:\.\d+)?(?:m?s)?\b"
     r"|\b(?:no|without|any|output|stdout|stderr|exit|exit_?code|code|rc|return(?:ed|code)?|status|command|bash|shell"
     r"|tool|ran|run|executed|completed|finished|succeeded|success(?:fully)?|with|null|none|empty|ok|true|false|error"
-    r"|wall|time|seconds|duration)\b)*"
+    r"|wall|time|seconds|duration)\b)*+"
 )
 """What harnesses report of a command that printed nothing."""
 
