@@ -52,13 +52,14 @@ _CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", 
 _OF_PROGRAMS = frozenset(("rm", "mv", "chmod", "unlink", "shred", "truncate"))
 _SETTINGS = re.compile(
     rf"{_HOOKS}|/haltline(?:-\d+)?/[\w*-]*\.(?:killed|sock|lock)"
-    r"|haltline[\w./-]{0,100}(?:policy|rules|settings|client)[\w.-]{0,60}\.(?:ya?ml|json|toml|env|conf)"
+    r"|haltline[\w./-]{0,200}(?:policy|rules|settings|client)[\w.-]{0,100}\.(?:ya?ml|json|toml|env|conf)"
     r"|/etc/haltline",
     re.IGNORECASE,
 )
 _TOPIC = re.compile(r"haltline\.(?:commands|control|interventions|policy|policies|decisions|actions)", re.IGNORECASE)
 _CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
 _KILL = re.compile(r"\bkill\b", re.IGNORECASE)
+_MARKS = re.compile(r"\$\(|`|\)|haltline")
 _BY_EACH = re.compile(r"\b(?:xargs|parallel)\b", re.IGNORECASE)
 _NEAR = 400
 """The characters between the parts of a command that kills what it looks up."""
@@ -163,16 +164,22 @@ def _kills_what_it_finds(text: str) -> bool:
                 if any(found and _KILL.search(found.string, found.end()) for found in by_each):
                     return True
                 break
-    at = low.find("haltline")
-    while at >= 0:
-        before = low[max(0, at - _NEAR) : at]
-        begin = max(before.rfind("$("), before.rfind("`"))
-        if begin >= 0 and ")" not in before[begin:]:
-            command = re.split(r"[;|&\n]", before[:begin])[-1]
-            if _KILL.search(command) is not None:
+    is_killed = False  # what is substituted at this place
+    for mark in _MARKS.finditer(low):
+        if mark[0] == "haltline":
+            if is_killed:
                 return True
-        at = low.find("haltline", at + len("haltline"))
+            continue
+        opens = mark[0] != ")" and _is_after_kill(low, mark.start())
+        is_killed = opens or (is_killed and mark[0] == "$(")
     return False
+
+
+def _is_after_kill(text: str, at: int) -> bool:
+    """Return whether a `kill` is not far before a place, in the same command."""
+    near = max(0, at - _NEAR)
+    start = max(near, *(text.rfind(mark, near, at) + 1 for mark in ";|&\n"))
+    return _KILL.search(text, start, at) is not None
 
 
 def _of_code(calls: list[CodeCall], text: str) -> str:
