@@ -75,32 +75,38 @@ class NewPrefix:
 
         """
         source, target = self._source, self._target
-        self._require_empty()
+        self._require_no_records()
+        copied = self._copied(target.control, source.control), self._copied(target.policies, source.policies)
         entries, policies = self._in_force(source.control), self._in_force(source.policies)
         if self._sealer is None and any(name == SEAL_HEADER for one in entries.values() for name, _ in one.headers):
             raise KnownFailure(f"{source.control}: expected --sealing-key, the workers' key, for its sealed entries")
-        before = self._in_force(target.control).keys(), self._in_force(target.policies).keys()
+        stale = copied[0] - entries.keys(), copied[1] - policies.keys()  # of an earlier run, and released since
         producer = ConfirmedProducer(self._bootstrap, delivery_timeout_s=_CONFIRM_WITHIN_S, settings=dict(self._client))
-        self._put_states(producer, entries, before[0] - entries.keys())
-        self._put(producer, target.policies, policies, before[1] - policies.keys())
-        self._put(producer, target.control, entries, before[0] - entries.keys())
+        self._put_states(producer, entries, stale[0])
+        self._put(producer, target.policies, policies, stale[1])
+        self._put(producer, target.control, entries, stale[0])
         producer.close(_CONFIRM_WITHIN_S)
         return len(entries), len(policies)
 
-    def _require_empty(self) -> None:
-        copied = {self._target.control: self._source.control, self._target.policies: self._source.policies}
+    def _require_no_records(self) -> None:
+        """Raise NotEmpty if there are records of another kind than what is copied."""
         with closing(open_consumer(self._bootstrap, client=self._client)) as consumer:
-            for topic in self._target.all:
+            for topic in {*self._target.all} - {self._target.control, self._target.policies}:
                 ends = [bounds(consumer, place)[1] for place in partitions_of(consumer, topic)]
-                if topic not in copied and any(ends):
+                if any(ends):
                     raise NotEmpty(f"topic {topic}: expected no records, got {sum(ends)}: choose another --prefix")
-        for topic, of in copied.items():
-            for record in self._records(topic):
-                if (COPIED, of.encode()) not in record.headers:
-                    raise NotEmpty(
-                        f"topic {topic}: expected copies of {of} only, got {record.key!r} at offset {record.offset} of "
-                        f"partition {record.partition}: choose another --prefix"
-                    )
+
+    def _copied(self, topic: str, of: str) -> set[bytes]:
+        """Return the keys of the copies that are in force. Raises NotEmpty if there is anything but copies."""
+        last: dict[bytes | None, bytes | None] = {}
+        for record in self._records(topic):
+            if (COPIED, of.encode()) not in record.headers:
+                raise NotEmpty(
+                    f"topic {topic}: expected copies of {of} only, got {record.key!r} at offset {record.offset} of "
+                    f"partition {record.partition}: choose another --prefix"
+                )
+            last[record.key] = record.value
+        return {key for key, value in last.items() if key is not None and value is not None}
 
     def _records(self, topic: str) -> Iterator[LogRecord]:
         with closing(open_consumer(self._bootstrap, client=self._client)) as consumer:
@@ -121,7 +127,7 @@ class NewPrefix:
         for key, record in entries.items():
             kept = [header for header in record.headers if header[0] not in _NOT_COPIED]
             producer.send(topic, key=key, value=record.value, headers=[*kept, *self._own(topic, key, record.value)])
-        for key in stale:  # of an earlier run, and released since
+        for key in stale:
             producer.send(topic, key=key, value=None, headers=self._own(topic, key, None))
 
     def _own(self, topic: str, key: bytes, value: bytes | None) -> Headers:
