@@ -60,12 +60,10 @@ _SEVERAL = frozenset((
     "customers", "orders", "subscriptions",
 ))  # fmt: skip
 _WORD = re.compile(r"\w+")
-_WORDS = dict(
-    zip(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), range(2, 11), strict=True)
-) | {
-    "twelve": 12,
+_WORDS = {
+    "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,
     "dozen": 12,
-}
+}  # fmt: skip
 _ANY_NUMBER = 1_000_000
 _GOAL_CHARS = 2000
 _DIGITS = 6
