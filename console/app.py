@@ -1,7 +1,7 @@
 """The application: the routes, and the read model's feeder."""
 
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -83,8 +83,11 @@ _HEADERS: Final = {
 }
 
 
-def create_app(settings: ConsoleSettings) -> FastAPI:
-    """Create the console's API; it reads topics from its start to its shutdown."""
+def create_app(settings: ConsoleSettings, *, on_failure: Callable[[], None] = lambda: None) -> FastAPI:
+    """Create the console's API; it reads topics from its start to its shutdown.
+
+    `on_failure` is called when its read model can no longer be updated: the context's feeder has the failure.
+    """
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -96,6 +99,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
             group=settings.group,
             client=settings.client,
             on_rows=app.state.live.add,
+            on_failure=on_failure,
         )
         context = app.state.context = Context.of(settings, engine, feeder)
         feeder.start()
@@ -147,8 +151,7 @@ def create_app(settings: ConsoleSettings) -> FastAPI:
         """200 while the read model is updated; `problem` also reports offsets that do not match the topics."""
         # Async, because slow routes may occupy all threads.
         well = here.feeder.alive
-        problem = str(here.feeder.failure or "") or _waits_for(here)
-        return JSONResponse({"ok": well, "problem": problem}, 200 if well else 503)
+        return JSONResponse({"ok": well, "problem": _waits_for(here)}, 200 if well else 503)
 
     @app.get("/readyz", tags=["health"], response_model=Health)
     async def ready(here: ContextDep) -> JSONResponse:

@@ -1,7 +1,7 @@
 """The kinds of problems with protection, each with an operator's first steps; deploy/runbooks has the rest."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
@@ -154,9 +154,6 @@ CONSOLE: Final = ProblemKind(
         Step("Otherwise its database is slow or full, which its log says. Restart it; the read model can be rebuilt."),
     ),
     runbook="deploy/runbooks/HaltlineConsoleBehind.md",
-)
-CONSOLE_FAILED: Final = replace(
-    CONSOLE, what="These pages show nothing new: the read model is no longer fed. The reason: {}"
 )
 CONSOLE_WAITS: Final = ProblemKind(
     part=Part.CONSOLE,

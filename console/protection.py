@@ -45,11 +45,9 @@ class Known:
     away_since_s: float | None = None
     """Since when the broker does not answer; None: it answers."""
     away_why: str = ""
-    feeder_failure: str = ""
-    """Why the read model is no longer updated; empty: it is."""
-    failed_since_s: float | None = None
     missing: str = ""
     """The topic that the read model waits for, with the reason; empty: none."""
+    missing_since_s: float = 0.0
     mismatches: Mapping[Mismatch, float] = field(default_factory=dict)
     """The partitions that do not match what was read, by whole topic names; each with the time of its detection."""
     flight: Flight | None = None
@@ -95,11 +93,9 @@ def unanswered(before: Known, why: str, now_s: float) -> Known:
     return replace(before, away_since_s=since_s, away_why=why)
 
 
-def fed(before: Known, failure: str, now_s: float, missing: str = "") -> Known:
-    """Update the state of the read model; `failure` is why it is not updated, `missing` a topic that it waits for."""
-    is_fed = not failure and not missing
-    since_s = None if is_fed else now_s if before.failed_since_s is None else before.failed_since_s
-    return replace(before, feeder_failure=failure, missing=missing, failed_since_s=since_s)
+def waiting(before: Known, missing: str, now_s: float) -> Known:
+    """Update the topic that the read model waits for, with the reason; empty: none."""
+    return replace(before, missing=missing, missing_since_s=before.missing_since_s if before.missing else now_s)
 
 
 def compared(before: Known, mismatches: Iterable[Mismatch], now_s: float) -> Known:
@@ -156,9 +152,8 @@ def _canary(flight: Flight | None, now_s: float, limits: ProtectionLimits) -> Pr
 
 
 def _console(known: Known, limits: ProtectionLimits) -> Problem | None:
-    if known.failed_since_s is not None:
-        kind = kinds.CONSOLE_WAITS if known.missing else kinds.CONSOLE_FAILED
-        return _problem(kind, known.failed_since_s, known.missing or known.feeder_failure)
+    if known.missing:
+        return _problem(kinds.CONSOLE_WAITS, known.missing_since_s, known.missing)
     behind = {
         at: known.looked_s - seen.lag_seconds(known.looked_s)
         for at, seen in known.groups.get(Part.CONSOLE, {}).items()

@@ -12,7 +12,7 @@ from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-d
 from sqlalchemy import Engine, select
 
 from haltline.console.problem_kinds import Part, Problem
-from haltline.console.protection import Flight, Known, answered, compared, fed, problems_of, samples, unanswered
+from haltline.console.protection import Flight, Known, answered, compared, problems_of, samples, unanswered, waiting
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.settings import ConsoleSettings
@@ -85,8 +85,7 @@ class ProtectionWatch:
 
     def _look_at_the_read_model(self) -> None:
         now_s = time.time()
-        failure = "" if self._feeder.alive else repr(self._feeder.failure or "it has ended")
-        self._known = fed(self._known, failure, now_s, self._feeder.missing)
+        self._known = waiting(self._known, self._feeder.missing, now_s)
         prefix = self._settings.topics.prefix
         found = [replace(one, topic=f"{prefix}{one.topic}") for one in self._feeder.mismatches()]
         self._known = compared(self._known, found, now_s)

@@ -135,15 +135,20 @@ def run(
 ) -> int:
     """Run the server. Returns the exit code: 0 after a clean stop, 2 if the database or the address is not available.
 
-    At `metrics_at`, /metrics is served without a key. The link for signing in with `token` is printed.
+    Raises what keeps the read model from being updated, such as TopicRecreated. At `metrics_at`, /metrics is served
+    without a key. The link for signing in with `token` is printed.
     """
+
+    def stop() -> None:
+        server.should_exit = True
+
     try:
         engine = open_store(settings.database)
         if rebuild:
             _rebuild(engine, settings)
         engine.dispose()
         listening = socket.create_server((host, port))
-        app = create_app(settings)
+        app = create_app(settings, on_failure=stop)
         metrics = None if metrics_at is None else MetricsServer(*metrics_at, app.state.metrics.exposition)
     except (ArgumentError, OperationalError, QueryFailed, ValueError, OSError) as error:
         print(f"haltline: {error}", file=sys.stderr)
@@ -158,11 +163,14 @@ def run(
         # On either signal the server stops cleanly, and then raises it again for the previous handler.
         signal.signal(number, lambda *_: None)
     sys.setswitchinterval(_SWITCH_S)
+    server = _Server(uvicorn.Config(**config_of(app, Connections())), app.state.live)
     try:
-        _Server(uvicorn.Config(**config_of(app, Connections())), app.state.live).run([listening])
+        server.run([listening])
     finally:
         if metrics is not None:
             metrics.close()
+    if (failure := app.state.context.feeder.failure) is not None:
+        raise failure
     return 0
 
 

@@ -37,6 +37,7 @@ from haltline.streams.kafka.log_reader import (
 from haltline.streams.kafka.log_record import LogRecord, record_of
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.topic_ids import TopicIds
+from haltline.streams.runtime.topic_watch import TopicRecreated
 from haltline.streams.system import REAL, System
 
 log: Final = logging.getLogger("haltline.console")
@@ -57,10 +58,6 @@ class Overtaken(Exception):
     """The database's offsets differ from this reader's: another console was faster, or the topic was recreated."""
 
 
-class TopicRecreated(Exception):
-    """A topic was recreated since the read model was built."""
-
-
 class _AssignAgain(Exception):
     """The positions must be determined again: records were deleted or partitions were added."""
 
@@ -68,12 +65,12 @@ class _AssignAgain(Exception):
 class Feeder:
     """A thread that reads every topic into the database, until `close`.
 
-    If a topic was deleted and recreated, the read model is rebuilt: offsets and records of the earlier topic would be
-    taken for those of the new one.
+    If a topic was deleted and recreated while the console did not run, the read model is rebuilt: offsets and records
+    of the earlier topic would be taken for those of the new one. While it runs, that is a failure, TopicRecreated.
 
-    `on_rows` is called from that thread with the rows that were read. An unreachable broker or database and missing
-    topics are retried; any other failure ends the thread and is stored in `failure`. `system` creates its clients, its
-    thread and its clocks.
+    `on_rows` is called from that thread with the rows that were read, `on_failure` when the thread has ended with the
+    stored `failure`. An unreachable broker or database and missing topics are retried. `system` creates its clients,
+    its thread and its clocks.
     """
 
     def __init__(
@@ -85,6 +82,7 @@ class Feeder:
         group: str,
         client: Mapping[str, ClientSetting] | None = None,
         on_rows: Callable[[Sequence[Row]], None] | None = None,
+        on_failure: Callable[[], None] = lambda: None,
         look_every_s: float = _LOOK_EVERY_S,
         system: System = REAL,
     ) -> None:
@@ -98,6 +96,8 @@ class Feeder:
         self._group = group
         self._client = client or {}
         self._on_rows = on_rows
+        self._on_failure = on_failure
+        self._has_read = False
         self._reader = reader_of(topics)
         self._broker = BrokerOutage(log, "the read model", system=system)
         self._waits = Outage(log, "the read model", "waits", now_s=system.monotonic)
@@ -166,7 +166,7 @@ class Feeder:
         try:
             while not self._ended.is_set():
                 try:
-                    self._read_or_start_over()
+                    self._read_or_rebuild()
                 except _AssignAgain as changed:
                     log.info("the read model: %s", changed)
                     self._ended.wait(_AGAIN_S)
@@ -176,13 +176,15 @@ class Feeder:
                     self._ended.wait(_AGAIN_S)
         except BaseException as failure:
             self.failure = failure
-            log.exception("the read model is no longer updated")
+            self._on_failure()
 
-    def _read_or_start_over(self) -> None:
+    def _read_or_rebuild(self) -> None:
         try:
             self._read()
         except TopicRecreated as recreated:
-            self._start_over(recreated)
+            if self._has_read:
+                raise
+            self._rebuild(recreated)
 
     def _read(self) -> None:
         consumer = open_consumer(
@@ -195,6 +197,7 @@ class Feeder:
         )
         try:
             self._assign(consumer)
+            self._has_read = True
             while not self._ended.is_set():
                 self._look()
                 records = self._records(_next(consumer))
@@ -239,26 +242,16 @@ class Feeder:
             known: dict[str, str] = {row.topic: row.id for row in connection.execute(select(tables.topic_ids))}
             for name, topic_id in ids.items():
                 if known.get(name, topic_id) != topic_id:
-                    raise TopicRecreated(
-                        f"topic {prefix}{name} was recreated: expected the one with id {known[name]}, "
-                        f"got one with id {topic_id}"
-                    )
+                    raise TopicRecreated.of_ids(prefix + name, known[name], topic_id)
             put(connection, tables.topic_ids, [{"topic": name, "id": topic_id} for name, topic_id in ids.items()])
 
-    def _start_over(self, recreated: TopicRecreated) -> None:
+    def _rebuild(self, recreated: TopicRecreated) -> None:
         log.warning(
             "%s: the read model is rebuilt from the topics. Records that they no longer hold are in the audit table: "
             "haltline console --rebuild --audit-table",
             recreated,
         )
-        self.caught_up.clear()
         clear(self._engine)
-        with self._moved:
-            self._next.clear()
-            self._last_ms.clear()
-        self._uncommitted.clear()
-        self._ahead = self._gaps = ()
-        self._looked_s = 0.0
 
     def _assign(self, consumer: Consumer) -> None:
         self._looked_s = 0.0

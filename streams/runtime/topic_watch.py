@@ -28,7 +28,15 @@ log = logging.getLogger(__name__)
 
 
 class TopicRecreated(KnownFailure):
-    """A topic was deleted and recreated while a worker had offsets of its predecessor."""
+    """A topic was deleted and recreated while a worker or console had offsets of its predecessor."""
+
+    @classmethod
+    def of_ids(cls, topic: str, expected: str, got: str) -> "TopicRecreated":
+        """The topic with this name has another id."""
+        return cls(
+            f"topic {topic} was recreated: expected the one with id {expected}, got one with id {got}; the next start "
+            "reads it as a new topic"
+        )
 
     @classmethod
     def of_offsets(cls, topic: str, partition: int, follows: int, got: int) -> "TopicRecreated":
@@ -73,10 +81,7 @@ class TopicWatch:
                     "as a new topic"
                 )
             elif topic.id is not None and before.id is not None and topic.id != before.id:
-                raise TopicRecreated(
-                    f"topic {name} was recreated: expected the one with id {before.id}, got one with id {topic.id}; "
-                    "the next start reads it as a new topic"
-                )
+                raise TopicRecreated.of_ids(name, before.id, topic.id)
             elif topic.partitions != before.partitions:
                 troubles.append(
                     f"topic {name}: expected {before.partitions} partitions, as when this worker began, got "

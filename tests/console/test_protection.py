@@ -15,10 +15,10 @@ from haltline.console.protection import (
     Known,
     answered,
     compared,
-    fed,
     problems_of,
     samples,
     unanswered,
+    waiting,
 )
 from haltline.console.protection_watch import last_flight
 from haltline.console.read_model import tables
@@ -123,8 +123,8 @@ def test_a_read_model_that_is_behind_is_reported_and_says_nothing_of_canaries() 
     live = samples({EMPTY: 9_998}, {}, {EMPTY: 9_999}, {EMPTY: 35_000})
     known = answered(known, {Part.CONSOLE: live}, 36.0, LIMITS)
     assert Part.CONSOLE not in {problem.part for problem in problems_of(known, 36.0, LIMITS)}
-    (problem, *_) = problems_of(fed(known, "disk full", 36.0), 36.0, LIMITS)
-    assert "disk full" in problem.what
+    (problem, *_) = problems_of(waiting(known, "topic haltline.actions: none", 36.0), 36.0, LIMITS)
+    assert (problem.title, problem.since) == ("The console waits for its topics", rfc3339(36_000))
 
 
 def test_offsets_that_do_not_fit_are_reported_a_gap_at_once_and_an_end_that_is_too_early_when_it_lasts() -> None:

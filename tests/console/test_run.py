@@ -5,15 +5,20 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
 import pytest
+from confluent_kafka.admin import AdminClient
 from fastapi.testclient import TestClient
 
 from haltline.schemas.control import Feedback, Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.notify.links import OPENS_AT, LinkKey
 from tests.builders import at
 from tests.console.browser.scene import ASKS, waits
@@ -80,6 +85,58 @@ def test_a_console_ends_although_a_page_listens_and_signs_its_pages_in(
     finally:
         console.kill()
         console.wait()
+
+
+@contextmanager
+def console_on(
+    kafka: LocalKafka, topics: Topics, tmp_path: Path
+) -> Iterator[tuple[subprocess.Popen[str], httpx.Client]]:
+    """A console process, and an admin's client; its log is its standard error."""
+    arguments = ["--bootstrap", kafka.bootstrap, "--prefix", topics.prefix, "--port", "0"]
+    command = [
+        sys.executable,
+        "-m",
+        "haltline.cli",
+        "console",
+        *arguments,
+        "--database",
+        f"sqlite:///{tmp_path}/model.db",
+    ]
+    console = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        assert console.stdout is not None
+        lines = iter(console.stdout.readline, "")
+        key = next(found[0] for line in lines if (found := re.search(r"hl_\S+", line)))
+        address = next(line.strip() for line in lines if line.startswith("http"))
+        with httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=30) as client:
+            yield console, client
+    finally:
+        console.kill()
+        console.communicate()
+
+
+def test_a_console_ends_when_a_topic_is_recreated_and_the_next_one_reads_it_as_a_new_topic(
+    kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path
+) -> None:
+    admin, actions = AdminClient({"bootstrap.servers": kafka.bootstrap}), kafka_topics.actions
+
+    def events(client: httpx.Client) -> int:
+        found: int = client.get("/api/v1/fleet").json()["events"]
+        return found
+
+    with console_on(kafka, kafka_topics, tmp_path) as (console, client):
+        produce(kafka.bootstrap, messages_of(LOOP), kafka_topics)
+        wait_until(lambda: events(client) == len(LOOP), "it has the events")
+        admin.delete_topics([actions])[actions].result()
+        wait_until(lambda: actions not in admin.list_topics(timeout=10).topics, "the topic is deleted")
+        create_topics(admin, kafka_topics, 1, 1)
+        _, errors = console.communicate(timeout=120)
+        assert console.returncode == 1
+        assert f"haltline: topic {actions} was recreated: expected the one with id" in errors
+        assert "Traceback" not in errors
+    with console_on(kafka, kafka_topics, tmp_path) as (_, client):
+        wait_until(lambda: client.get("/readyz").status_code == 200, "it has read the topics")
+        assert events(client) == 0
 
 
 def test_the_fleet_is_counted_who_stopped_is_reported_and_a_session_is_made_again_with_how_close_rules_were(

@@ -78,11 +78,11 @@ class BeginsAnew(Feeder):
             raise TopicRecreated("topic actions was recreated")
         super()._assign(consumer)
 
-    def _start_over(self, recreated: TopicRecreated) -> None:
+    def _rebuild(self, recreated: TopicRecreated) -> None:
         self.tries += 1
         if self.tries == 1:
             raise OperationalError("DELETE", None, OSError("the database is unavailable"))
-        super()._start_over(recreated)
+        super()._rebuild(recreated)
 
 
 def test_a_database_that_is_away_when_the_read_model_begins_anew_is_waited_for(
