@@ -14,6 +14,7 @@ from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, kills, probation, session_incidents
+from haltline.interventions.control.command_handler import due_ms
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels import hold
@@ -243,7 +244,7 @@ class Core:
             why = session_incidents.ENDED if state.ended else session_incidents.KILLED
             answers, resolved = session_incidents.close(control, state.ref, self.policy, event.time, why)
             closed, incidents = (*closed, *answers), [*incidents, *resolved]
-        state.due_ms = self._commands.due_ms(control)
+        state.due_ms = due_ms(control)
         if decision is not None and killed_before is None:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(state.unsent, origin, decision, killed=killed is not None)

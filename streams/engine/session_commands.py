@@ -3,13 +3,19 @@
 from dataclasses import replace
 
 from haltline.detectors.features.observation import CallTracker
-from haltline.interventions.control import approvals, declared_batches, kills, session_incidents
-from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.control import (
+    approvals,
+    command_handler,
+    declared_batches,
+    kills,
+    probation,
+    session_incidents,
+)
+from haltline.interventions.control.command_handler import due_ms
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.records import control_record, detection
-from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
@@ -25,11 +31,6 @@ class SessionCommands:
     def __init__(self, policy: Policy, signaller: Signaller) -> None:
         self._policy = policy
         self._signaller = signaller
-        self._handler = CommandHandler(policy)
-
-    def due_ms(self, control: SessionControl) -> int:
-        """Return when a tick is due, in milliseconds of the worker's clock; 0: never."""
-        return self._handler.due_ms(control)
 
     def command(self, state: SessionState, command: Command) -> Effects:
         """Apply an operator's command."""
@@ -44,7 +45,9 @@ class SessionCommands:
             return self._outcome(state, session_incidents.on_act(state.control, state.ref, command, self._policy))
         held = hold.is_for_progress(state.control.held)
         rejects = command.kind is CommandKind.REJECT and approvals.freezes(state.control, command)
-        effects = self._with_incidents(state, self._handler.command(state.control, state.ref, command))
+        effects = self._with_incidents(
+            state, command_handler.on_command(state.control, state.ref, command, self._policy)
+        )
         if rejects and effects.followup == "approval_rejected":
             return self._killed_by_rejection(state, command, effects)
         if held and state.control.held is None:
@@ -60,17 +63,17 @@ class SessionCommands:
         killed = control.killed
         if killed is None and feedback.stage is Stage.STOPPED:
             closed, incidents = session_incidents.on_scope_killed(control, state.ref, self._policy, time_ms)
-            state.due_ms = self.due_ms(control)
+            state.due_ms = due_ms(control)
             return Effects(state, also=closed, incidents=incidents)
         if not stopped or killed is None:
             return Effects(state)
-        state.due_ms = self.due_ms(control)
+        state.due_ms = due_ms(control)
         record = control_record(state.ref, killed, feedback.decided_at)
         return Effects(state, control=record, incidents=session_incidents.on_stopped(control, state.ref, time_ms))
 
     def tick(self, state: SessionState, now_ms: int) -> Effects:
         """Do the first thing that is due at `now_ms`, on the worker's clock."""
-        return self._with_incidents(state, self._handler.tick(state.control, state.ref, now_ms))
+        return self._with_incidents(state, command_handler.on_tick(state.control, state.ref, self._policy, now_ms))
 
     def _kill(self, state: SessionState, command: Command) -> Effects:
         control = state.control
@@ -84,7 +87,7 @@ class SessionCommands:
         closed, incidents = session_incidents.close(
             control, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by
         )
-        state.due_ms = self.due_ms(control)
+        state.due_ms = due_ms(control)
         record = control_record(state.ref, killed)
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
         signals = tuple(self._signaller.decided(state.unsent, origin, decision, killed=True))
@@ -102,7 +105,7 @@ class SessionCommands:
     def _reset(self, state: SessionState, command: Command) -> Effects:
         control, who = state.control, state.ref
         was_killed = control.killed is not None
-        reset = self._handler.reset(control, who, command)
+        reset = probation.reset(control, who, command, self._policy)
         effects = reset.effects
         if reset.control is not None:
             closed, incidents = session_incidents.close(
@@ -121,7 +124,7 @@ class SessionCommands:
         return self._outcome(state, session_incidents.on_effects(state.control, state.ref, effects))
 
     def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
-        state.due_ms = self.due_ms(state.control)
+        state.due_ms = due_ms(state.control)
         first, *others = effects.decisions or (None,)
         detections: tuple[Detection, ...] = ()
         if first is not None and (finding := effects.incident) is not None:

@@ -2,7 +2,7 @@ import pytest
 
 from haltline.detectors import BY_ID
 from haltline.interventions.control import approvals
-from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.control.command_handler import due_ms, on_command, on_tick
 from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, default_level
 from haltline.interventions.state.context import NOTHING
@@ -67,7 +67,7 @@ def approves(request: Approval, second: float) -> Command:
 
 
 def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> None:
-    standing, desk, who = SessionControl(), CommandHandler(POLICY), SessionRef("s1", "agent")
+    standing, who = SessionControl(), SessionRef("s1", "agent")
 
     def spends(second: float) -> Approval:
         turn = event(second, "", kind=Kind.MODEL_TURN, outcome=None)
@@ -75,9 +75,9 @@ def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> No
 
     assert spends(0).request_id == spends(1).request_id, "one request, however often it is found"
     assert some(standing.held).code == "session_frozen_spend_velocity"
-    desk.tick(standing, who, at(10))  # from then on it is due
-    assert desk.tick(standing, who, desk.due_ms(standing)).followup == "approval_expired"
+    on_tick(standing, who, POLICY, at(10))  # from then on it is due
+    assert on_tick(standing, who, POLICY, due_ms(standing)).followup == "approval_expired"
     assert standing.held is not None, "time allows nothing"
-    result = desk.command(standing, who, approves(spends(5000), 5010))
+    result = on_command(standing, who, approves(spends(5000), 5010), POLICY)
     assert (result.followup, result.released) == ("approval_approved", True)
     assert standing.held is None

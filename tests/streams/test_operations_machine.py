@@ -18,7 +18,7 @@ import hypothesis.strategies as st
 import orjson
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from haltline.interventions.control.command_handler import CommandHandler
+from haltline.interventions.control.command_handler import due_ms
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level
@@ -254,7 +254,7 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
     @invariant()
     def it_is_known_when_it_is_due(self) -> None:
         if hasattr(self, "kept"):
-            assert self.kept.due_ms == CommandHandler.due_ms(self.kept.control), "7"
+            assert self.kept.due_ms == due_ms(self.kept.control), "7"
             assert due_of(state_codec.encode(self.kept)) == self.kept.due_ms
 
 

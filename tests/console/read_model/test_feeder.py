@@ -11,11 +11,12 @@ from sqlalchemy import Engine, insert
 from sqlalchemy.exc import OperationalError
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.feeder import Feeder, TopicRecreated
+from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.kafka import LocalKafka
+from haltline.streams.runtime.topic_watch import TopicRecreated
 from tests.mock_cluster import ApiKey, MockCluster
 from tests.waiting import wait_until
 
