@@ -1,12 +1,13 @@
 """`haltline import`: converts recordings of agents to JSON lines of ActionEvents."""
 
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 
-from haltline.cli.common import Exit, fail
+from haltline.cli.common import Exit, fail, printable
 
 FormatName = Literal[
     "aider", "amp", "atif", "claude-code", "cline", "codex", "copilot-cli", "cursor", "gemini-cli", "goose",
@@ -36,51 +37,84 @@ def import_recordings(
 
     One JSON object a line. Secrets are redacted, long texts are cut.
 
-    Exit codes: 0 done; 1: some of it could not be read, or it was empty; 2: a file is no recording.
+    What cannot be read costs a line on standard error, and the other files are read. Exit codes: 0 done; 1: some of it
+    could not be read, or it was empty; 2: a named file is no recording.
 
     Example: haltline import run.traj.json > events.jsonl
     """
-    from haltline.streams.importing.formats import Imported
-    from haltline.streams.importing.reading import NotReadable
     from haltline.streams.importing.values import moment
     from haltline.streams.scan.homes import within
 
     start_ms = moment(start)
     if start_ms is None:
         fail(f"--start: expected a time such as 2025-01-01T00:00:00Z, got {start!r}", Exit.USAGE)
-    unreadable: list[OSError] = []
-    try:
-        found = list(within(files, unreadable.append))
-    except OSError as error:
-        fail(f"import: {error.filename}: {error.strerror}", Exit.USAGE)
-    for one in unreadable:
-        print(f"haltline: import: {one.filename}: {one.strerror}", file=sys.stderr)
-    skipped = len(unreadable)
-    if not found:
+    tally = _Tally({str(file) for file in files})
+    count = 0
+    for count, file in enumerate(within(files, tally.unreadable), start=1):  # noqa: B007  # none is told below
+        _print_events(file, start_ms, tally, {"form": form, "session_id": session, "agent_id": agent_id})
+    if not count and not tally.files:
         fail(f"import: expected recordings in {', '.join(map(str, files))}, got none", Exit.NO)
-    for file in found:
-        count = 0
-        try:
-            imported = Imported(file, form=form, session_id=session, agent_id=agent_id)
-            for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # printed below
-                sys.stdout.buffer.write(event.to_json() + b"\n")
-        except (NotReadable, OSError) as error:
-            why = f"{error.filename}: {error.strerror}" if isinstance(error, OSError) and error.filename else error
-            print(f"haltline: import: {why}", file=sys.stderr)
-            if file in files:
-                raise typer.Exit(Exit.USAGE) from None
-            skipped += 1  # the folder's other files may be recordings
-            continue
-        finally:
-            sys.stdout.buffer.flush()
-        if not count:
-            imported.skipped.append(f"expected calls of tools or turns of a model ({imported.form}), got none")
-        made_up = f", {imported.untimed} of them with times that were made up" if imported.untimed else ""
-        print(f"haltline: import: {file}: {imported.form}: {count} events{made_up}", file=sys.stderr)
-        for why in imported.skipped:
-            print(f"haltline: import: {file}: {why}", file=sys.stderr)
-        skipped += len(imported.skipped)
-    raise typer.Exit(Exit.NO if skipped else Exit.OK)
+    if tally.files or tally.places:
+        files_told = f"{tally.files} file{'' if tally.files == 1 else 's'} and {tally.places} place"
+        _say(f"{tally.events} events; skipped: {files_told}{'' if tally.places == 1 else 's'}")
+    raise typer.Exit(tally.exit)
+
+
+class _Tally:
+    """What was read, and what was not."""
+
+    def __init__(self, named: Collection[str]) -> None:
+        """`named` are the paths that the user named: each has to be a recording, or a folder."""
+        self._named = named
+        self.events = self.files = self.places = 0
+        self.exit = Exit.OK
+
+    def unreadable(self, error: OSError) -> None:
+        self.file(str(error.filename), f"{str(error.filename)[:500]}: {error.strerror}")
+
+    def file(self, path: str, why: str, *, is_empty: bool = False) -> None:
+        _say(why)
+        self.files += 1
+        self.exit = max(self.exit, Exit.USAGE if path in self._named and not is_empty else Exit.NO)
+
+    def place(self, why: str) -> None:
+        _say(why)
+        self.places += 1
+        self.exit = max(self.exit, Exit.NO)
+
+
+def _print_events(file: Path, start_ms: int, tally: _Tally, options: dict[str, Any]) -> None:
+    from haltline.streams.importing.formats import Imported
+    from haltline.streams.importing.reading import Empty, NotReadable
+
+    count = 0
+    try:
+        imported = Imported(file, **options)
+        for count, event in enumerate(imported.events(start_ms), start=1):  # noqa: B007  # told below
+            sys.stdout.buffer.write(event.to_json() + b"\n")
+    except NotReadable as error:
+        tally.file(str(file), str(error), is_empty=isinstance(error, Empty))
+        return
+    except OSError as error:
+        if error.filename is None:  # of the output
+            raise
+        tally.unreadable(error)
+        return
+    finally:
+        tally.events += count
+        sys.stdout.buffer.flush()
+    made_up = f", {imported.untimed} of them with times that were made up" if imported.untimed else ""
+    _say(f"{file}: {imported.form}: {count} events{made_up}")
+    if not count:
+        tally.place(f"{file}: expected calls of tools or turns of a model ({imported.form}), got none")
+    for why in imported.skipped:
+        tally.place(f"{file}: {why}")
+
+
+def _say(text: str) -> None:
+    from haltline.streams.importing.formats import clean_name
+
+    print(f"haltline: import: {printable(clean_name(text, 1000))}", file=sys.stderr)
 
 
 def register(app: typer.Typer) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from haltline.cli.common import AsJson, Exit, PolicyFile, UsageErrors, fail, progress, say, say_error
+from haltline.cli.common import AsJson, Exit, PolicyFile, UsageErrors, fail, printable, progress, say, say_error
 from haltline.cli.policy_option import read_policy
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _WORST: Final = 10
 _SKIPPED: Final = 5
 _KINDS: Final = 12
+_PATH_CHARS: Final = 500
 NEXT: Final = {
     "claude-code": "haltline hook install --local",
     **{name: f"haltline hook install --for {name} --local" for name in ("codex", "gemini-cli", "cline", "opencode")},
@@ -62,18 +63,24 @@ def scan(
     from haltline.schemas.policy import Policy
     from haltline.streams.scan.homes import histories, within
     from haltline.streams.scan.report import Report
-    from haltline.streams.scan.results import Known, sessions_in
+    from haltline.streams.scan.results import Known, sessions_in, size_of
     from haltline.streams.scan.scanning import scan
 
     rules = Policy() if policy is None else read_policy(policy)
     if html is not None and (html.is_dir() or not html.parent.is_dir()):
         fail(f"--html: expected a file in a folder that exists, got {html}", Exit.USAGE)
     since_ms = _since_ms(since)
-    with UsageErrors(OSError):
-        files = [("", path) for path in within(paths, _say_unreadable)] if paths else list(histories())
+    unreadable: list[str] = []
+
+    def on_error(error: OSError) -> None:
+        unreadable.append(str(error.filename))
+        _say_skipped(f"{str(error.filename)[:_PATH_CHARS]}: {error.strerror}")
+
+    found_in = within(paths, on_error) if paths else histories(on_error=on_error)
+    files = [one if isinstance(one, tuple) else ("", one) for one in found_in]
     known = Known(cache_file(), rules, fresh=fresh)
     found: list[ScannedFile] = []
-    size = sum(path.stat().st_size for _, path in files if path.exists())
+    size = sum(map(size_of, (path for _, path in files)))
     with progress(f"Reading {len(files)} files", size) as step:
         found += scan(files, rules, known, step=step)
     try:
@@ -82,12 +89,13 @@ def scan(
         say_error(f"haltline: scan: the next scan reads everything again: {error.filename}: {error.strerror}")
     report = Report(sessions_in(found, since_ms), found)
     if html is not None:
+        from haltline.streams.private_files import write_file
         from haltline.streams.scan.page import page_of
 
         with UsageErrors(OSError):
-            html.write_text(page_of(report), encoding="utf-8")
+            write_file(html, (page_of(report).encode(),))
     for why in report.skipped[:_SKIPPED]:
-        say_error(f"haltline: scan: {why}")
+        _say_skipped(why)
     if len(report.skipped) > _SKIPPED:
         say_error(f"haltline: scan: and {len(report.skipped) - _SKIPPED} more places that could not be read")
     if as_json:
@@ -95,6 +103,8 @@ def scan(
             typer.echo(line.decode())
     else:
         _print(report, found, html)
+    if not {str(path) for path in paths or ()}.isdisjoint(unreadable):
+        raise typer.Exit(Exit.USAGE)
     if not report.sessions:
         raise typer.Exit(Exit.NO)
 
@@ -113,8 +123,10 @@ def cache_file() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "haltline" / "scan.jsonl"
 
 
-def _say_unreadable(error: OSError) -> None:
-    say_error(f"haltline: scan: {error.filename}: {error.strerror}")
+def _say_skipped(why: str) -> None:
+    from haltline.streams.importing.formats import clean_name
+
+    say_error(f"haltline: scan: {printable(clean_name(why, 1000))}")
 
 
 def _print(report: "Report", found: "Sequence[ScannedFile]", html: Path | None) -> None:

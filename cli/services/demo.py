@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from haltline.cli.common import Exit, console, fail, say
+from haltline.cli.common import Exit, UsageErrors, console, fail, say
 
 
 def demo(
@@ -24,9 +24,13 @@ def demo(
     Example: haltline demo --keep .haltline/demo
     """
     from haltline.streams.demo.script import run
+    from haltline.streams.private_files import make_folder
 
     if keep is not None and keep.exists() and (not keep.is_dir() or any(keep.iterdir())):
         fail(f"--keep: expected a folder that is new or empty, got {keep}", Exit.USAGE)
+    if keep is not None:
+        with UsageErrors(OSError):
+            make_folder(keep)
     folder = keep or Path(tempfile.mkdtemp(prefix="haltline-demo-"))
     well = False
     try:

@@ -31,6 +31,7 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError
 from haltline.streams.local.subprocesses import Child, ChildDied, Children, TimedOut, interruptible
 from haltline.streams.local.system import READY_WITHIN_S, health_url, start_audit, start_worker, wait_until_ready
+from haltline.streams.private_files import write_file
 
 _LOOK_EVERY_S = 0.5
 _AUDIT_GROUP = "HALTLINE_AUDIT_GROUP"
@@ -308,8 +309,5 @@ class RunFile(AbstractContextManager["RunFile", None]):
         lines = ["# Written by `haltline up`; haltline.toml is above it."]
         for section, values in sections.items():
             lines += ["", f"[{section}]", *(f"{key} = {orjson.dumps(value).decode()}" for key, value in values.items())]
-        self.file.parent.mkdir(parents=True, exist_ok=True)
-        new = self.file.with_name(f"{self.file.name}.new")
-        new.touch(mode=0o600)
-        new.write_text("\n".join([*lines, ""]), encoding="utf-8")
-        new.replace(self.file)
+        self.file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(self.file, (f"{line}\n".encode() for line in lines))

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from haltline.cli import settings_file
+from haltline.streams.private_files import make_folder
 
 try:
     import fcntl
@@ -35,7 +36,7 @@ class InUse(RuntimeError):
 def claimed(data: Path) -> Iterator[list[str]]:
     """Lock the data folder of one run; yield the folders of this user's other runs. Raises InUse and OSError."""
     data = data.absolute()
-    data.mkdir(parents=True, exist_ok=True)
+    make_folder(data)
     with (data / _LOCK).open("ab") as lock:
         for left in reversed(range(_TRIES)):
             if _held(lock):

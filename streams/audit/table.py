@@ -19,6 +19,7 @@ from haltline.streams.audit.chain import CHECKPOINTS
 from haltline.streams.audit.columns import INDEXED, PARTITION_COLUMN, SCHEMA, Block, Row, batches
 from haltline.streams.audit.engine import answer
 from haltline.streams.audit.query import literal
+from haltline.streams.private_files import DATA, make_folder
 
 
 class TableConflict(Exception):
@@ -90,6 +91,9 @@ class DeltaAuditTable:
         return DeltaTable(self.uri, storage_options=self._options)
 
     def _create(self) -> DeltaTable:
+        folder = Path(self.uri).parent
+        if folder.name == DATA and "://" not in self.uri:
+            make_folder(folder)
         try:
             return DeltaTable.create(
                 self.uri,

@@ -6,9 +6,10 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from haltline.streams.importing.reading import Source
+from haltline.streams.importing.reading import MAX_VALUE_BYTES, NotReadable, Source
 from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import moment
+from haltline.streams.regular_file import open_file
 
 _BEGINS: Final = "# aider chat started at "
 _HEAD_BYTES = 4096
@@ -25,14 +26,17 @@ _FACTORS: Final = {"k": 1_000, "M": 1_000_000}
 
 def is_history(path: Path) -> bool:
     """Return whether the file is a history of aider. Raises OSError when it cannot be read."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(_HEAD_BYTES).lstrip().startswith(_BEGINS.encode())
 
 
 def parts(source: Source) -> Iterator[Part]:
     """Yield the chats, each named by its start time."""
-    with source.path.open("rb") as file:
-        lines = [line.decode(errors="replace").rstrip() for line in file]
+    with open_file(source.path) as file:
+        raw = file.read(MAX_VALUE_BYTES + 1)
+    if len(raw) > MAX_VALUE_BYTES:
+        raise NotReadable(f"{source.path}: expected at most {MAX_VALUE_BYTES} bytes of chats, got more")
+    lines = [line.decode(errors="replace").rstrip() for line in raw.split(b"\n")]
     begins = [number for number, line in enumerate(lines) if line.startswith(_BEGINS)]
     for begin, end in pairwise([*begins, len(lines)]):
         began = lines[begin].removeprefix(_BEGINS)

@@ -14,6 +14,7 @@ from haltline.streams.importing.messages import Proposal, args_of, proposals, te
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
+from haltline.streams.regular_file import open_file
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (
@@ -89,7 +90,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
 def _beside(path: Path, name: str) -> object:
     """Return the content of another file of the task; None: it cannot be read."""
     try:
-        with (path.parent / name).open("rb") as file:
+        with open_file(path.parent / name) as file:
             return readable(file.read(MAX_LINE_BYTES))
     except (OSError, ValueError):
         return None

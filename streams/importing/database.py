@@ -2,19 +2,20 @@
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import readable
-from haltline.streams.importing.reading import NotReadable
+from haltline.streams.importing.reading import MAX_LINE_BYTES, NotReadable
+from haltline.streams.regular_file import open_file
 
 MAGIC: Final = b"SQLite format 3\0"
 
 
 def is_database(path: Path) -> bool:
     """Return whether the file is an SQLite database. Raises OSError when it cannot be read."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         return file.read(len(MAGIC)) == MAGIC
 
 
@@ -23,10 +24,15 @@ def rows(path: Path, query: str, *values: str) -> Iterator[tuple[Any, ...]]:
 
     Raises:
         NotReadable: the database is damaged, or has other tables.
+        OSError: SQLite would open another file with it that is none, and wait.
 
     """
+    for name in ("-journal", "-wal", "-shm"):
+        with suppress(FileNotFoundError):
+            open_file(path.with_name(f"{path.name}{name}")).close()
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True)) as opened:
+            opened.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_LINE_BYTES)  # a column can compute its value
             opened.text_factory = lambda raw: raw.decode(errors="replace")
             yield from opened.execute(query, values)
     except sqlite3.Error as error:

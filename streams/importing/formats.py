@@ -1,6 +1,9 @@
 """The events of a recording in any of the formats."""
 
+import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Final
 
@@ -8,6 +11,7 @@ import orjson
 
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.producers.cleaning import cleaned
+from haltline.interventions.agent.redaction.payload_encoding import plain_text
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
@@ -21,7 +25,7 @@ from haltline.streams.importing.detection import (
     form_of_database,
     spans_of,
 )
-from haltline.streams.importing.reading import Content, NotReadable, Source, content_of, shape
+from haltline.streams.importing.reading import Content, NotReadable, Skipped, Source, content_of, shape
 from haltline.streams.importing.steps import Part, Pricing, Recording
 from haltline.streams.importing.values import id_of
 
@@ -30,6 +34,12 @@ START_MS: Final = 1_735_689_600_000
 """2025-01-01, the default start time of a recording without times."""
 _HEADERS = [("content-type", otel.CONTENT_TYPE.encode())]
 _SETTINGS = GuardSettings(mode="local")
+_WORD_ENDS: Final = re.compile("_+")
+"""Elsewhere no secret begins within a word; names of tools have such words."""
+_MAX_WORDS: Final = 8
+_IDS: Final = ("session_id", "parent_session_id", "root_session_id", "agent_id", "mission_id", "host", "call_id")
+_NAMES: Final = {**dict.fromkeys(_IDS, 256), "action": 512}
+"""Fields with names, and their most characters."""
 
 
 class Imported:
@@ -46,7 +56,8 @@ class Imported:
     ) -> None:
         """Read the beginning of the file. Raises NotReadable for an unknown format, and OSError."""
         self._path = path
-        self.skipped: list[str] = []
+        self._session_id, self._agent_id, self._price = session_id, agent_id, price
+        self.skipped = Skipped()
         """The places that could not be read, with the reasons; complete when all events are read."""
         self._content = Content(None, [], [])
         self._is_database = is_database(path)
@@ -63,14 +74,30 @@ class Imported:
             raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {shape(what)}")
         if self.form in DATABASES and self.form not in DETECTORS and not self._is_database:
             raise NotReadable(f"{path}: expected a database of {self.form}, got another file")
-        self._session_id = session_id
-        self._agent_id = agent_id
-        self._price = price
         self.untimed = 0
         """The number of events with a generated time."""
 
     def events(self, start_ms: int = START_MS) -> Iterator[ActionEvent]:
-        """Yield the events in the order of the recording. Raises NotReadable for an invalid line of a trace."""
+        """Yield the events in the order of the recording, without secrets, also in names.
+
+        Raises NotReadable for an invalid line of a trace, and OSError.
+        """
+        for event in self._events_of_anybody(start_ms):
+            names = {name: clean_name(text, most) for name, most in _NAMES.items() if (text := getattr(event, name))}
+            changed = {name: text for name, text in names.items() if text != getattr(event, name)}
+            yield event.model_copy(update=changed) if changed else event
+        self.skipped.close()
+
+    def _events_of_anybody(self, start_ms: int) -> Iterator[ActionEvent]:
+        try:
+            yield from self._events(start_ms)
+        except (NotReadable, OSError):
+            raise
+        except Exception as error:  # what no importer foresees must not end the reading of other files
+            why = f"expected a recording of {self.form}, got one that ends its importer: {type(error).__name__}"
+            raise NotReadable(f"{self._path}: {why}") from error
+
+    def _events(self, start_ms: int) -> Iterator[ActionEvent]:
         if self.form == "otel":
             yield from self._spans()
         elif self.form == "trace":
@@ -118,3 +145,14 @@ class Imported:
     def _named(self) -> dict[str, str]:
         identity = {"session_id": self._session_id, "agent_id": self._agent_id}
         return {name: text for name, text in identity.items() if text is not None}
+
+
+@lru_cache(4096)
+def clean_name(name: str, most: int = 256) -> str:
+    """Return a name from a file without secrets, with so many characters at most: of a tool, a model, a project."""
+    clean = plain_text(name, max_chars=most)
+    for at in [found.end() for found in islice(_WORD_ENDS.finditer(clean), _MAX_WORDS)]:
+        shown = plain_text(clean[at:], max_chars=most)
+        if shown != clean[at:]:
+            return f"{clean[:at]}{shown}"[:most]
+    return clean[:most]

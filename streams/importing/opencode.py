@@ -9,6 +9,7 @@ from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
+from haltline.streams.regular_file import open_file
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """The tables of such a database."""
@@ -53,8 +54,8 @@ def _files(folder: Path) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the objects of a folder with the names of their files, which are sorted by time."""
     for file in sorted(folder.glob("*.json")):
         try:
-            with file.open(errors="replace") as opened:
-                value = value_in(opened.read(MAX_LINE_BYTES))
+            with open_file(file) as opened:
+                value = value_in(opened.read(MAX_LINE_BYTES).decode(errors="replace"))
         except OSError:
             continue
         if isinstance(value, dict):

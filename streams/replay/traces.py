@@ -14,10 +14,11 @@ those of older producers, from the texts that they have.
 
 import gzip
 import re
+import zlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
@@ -25,6 +26,7 @@ from pydantic import ValidationError
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.problems import problem_of
+from haltline.streams.regular_file import open_file
 from haltline.streams.replay.backtest import Recorded
 
 STEP_MS = 5_000
@@ -37,6 +39,7 @@ START_MS = 1_735_689_600_000
 """2025-01-01: the arbitrary beginning of a session whose source has no times."""
 _OUTCOMES = frozenset({"ok", "error", "timeout", "refused"})
 _MAX_GOAL_CHARS = 16_384
+MAX_LINE_BYTES: Final = 64 * 2**20
 _CUT = re.compile(r"…\[\+\d+\]$")
 """The mark for omitted characters of a text, which is none of its words."""
 
@@ -86,8 +89,8 @@ def read_traces(path: Path) -> Iterator[Recorded]:
 
 def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
     """Yield line numbers, from 1, with their objects; empty lines are skipped."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
+    with open_file(path) as file, gzip.open(file) if path.suffix == ".gz" else file as lines:
+        for number, line in enumerate(_lines(path, lines), start=1):
             if not line.strip():
                 continue
             try:
@@ -97,6 +100,16 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
             if not isinstance(row, dict):
                 raise UnreadableTrace(f"{path}:{number}: expected a JSON object, got {type(row).__name__}")
             yield number, row
+
+
+def _lines(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+    try:
+        while line := file.readline(MAX_LINE_BYTES + 1):
+            if len(line) > MAX_LINE_BYTES:
+                raise UnreadableTrace(f"{path}: expected lines of at most {MAX_LINE_BYTES} bytes, got a longer one")
+            yield line
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UnreadableTrace(f"{path}: expected a whole gzip file, got {error}") from None
 
 
 def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known) -> Recorded:

@@ -3,8 +3,12 @@
 import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Final, NamedTuple
+from stat import S_ISDIR
+from typing import Final, NamedTuple, TypeAlias
+
+OnError: TypeAlias = Callable[[OSError], object]
 
 
 class Home(NamedTuple):
@@ -86,11 +90,14 @@ def bases(home: Path, environ: Mapping[str, str], platform: str = sys.platform) 
 
 
 def histories(
-    home: Path | None = None, environ: Mapping[str, str] = os.environ, platform: str = sys.platform
+    home: Path | None = None,
+    environ: Mapping[str, str] = os.environ,
+    platform: str = sys.platform,
+    on_error: OnError = lambda _: None,
 ) -> Iterator[tuple[str, Path]]:
     """Each history in the user's home, with its agent's name, in order of the table and then of the path.
 
-    Of one as JSON and as JSON lines the latter, into which Gemini CLI takes over the former.
+    Of one as JSON and as JSON lines the latter, into which Gemini CLI takes over the former. `on_error` as in `within`.
     """
     root = Path.home() if home is None else home
     known = bases(root, environ, platform)
@@ -98,26 +105,27 @@ def histories(
         named = environ.get(place.variable, "") if place.variable else ""
         folders = [Path(named)] if named else [folder for text in place.folders for folder in _below(root, known, text)]
         for globs in (place.files, place.before):
-            found = {file for folder in folders for glob in globs for file in _files(folder, glob)}
+            found = {file for folder in folders for glob in globs for file in _files(folder, glob, on_error)}
             yield from ((place.agent, file) for file in sorted(found) if file.with_name(f"{file.name}l") not in found)
             if found:
                 break
 
 
-def within(paths: Iterable[Path], on_error: Callable[[OSError], object] | None = None) -> Iterator[Path]:
-    """The files that are named, and those of folders that look like histories or exports. Raises OSError for none.
+def within(paths: Iterable[Path], on_error: OnError) -> Iterator[Path]:
+    """The files that are named, and those of folders that look like histories or exports.
 
-    `on_error` is called for each folder that cannot be listed.
+    `on_error` is called for each path that is not there, and each folder that cannot be listed.
     """
     for path in paths:
-        if not path.is_dir():
-            path.stat()
-            yield path
+        try:
+            is_folder = S_ISDIR(path.stat().st_mode)
+        except OSError as error:
+            on_error(error)
             continue
-        for folder, below, names in os.walk(path, onerror=on_error):
-            below[:] = sorted(set(below) - _PASSED_OVER)
-            here = Path(folder)
-            yield from (here / name for name in sorted(names) if any(Path(name).match(glob) for glob in IN_PROJECTS))
+        if is_folder:
+            yield from _below_folder(path, IN_PROJECTS, on_error, _PASSED_OVER)
+        else:
+            yield path
 
 
 def _below(root: Path, known: Mapping[str, list[Path]], text: str) -> list[Path]:
@@ -125,8 +133,35 @@ def _below(root: Path, known: Mapping[str, list[Path]], text: str) -> list[Path]
     return [base / rest for base in known[first]] if first in known else [root / text]
 
 
-def _files(folder: Path, glob: str) -> Iterator[Path]:
-    try:
-        yield from (file for file in folder.glob(glob) if file.is_file())
-    except OSError:  # a folder of somebody else
+def _files(folder: Path, glob: str, on_error: OnError) -> Iterator[Path]:
+    above, is_deep, name = glob.rpartition("**/")
+    if is_deep:
+        if os.path.isdir(folder / above):
+            yield from _below_folder(folder / above, (name,), on_error)
         return
+    try:
+        yield from (file for file in folder.glob(glob) if not os.path.isdir(file))
+    except OSError as error:
+        on_error(error)
+
+
+def _below_folder(
+    top: Path, globs: Iterable[str], on_error: OnError, passed_over: frozenset[str] = frozenset()
+) -> Iterator[Path]:
+    """The files below a folder whose names are of these globs. Links to folders are not followed.
+
+    `os.walk` and `Path.glob` of Python 3.11 fail in a folder that is a thousand deep.
+    """
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as listed:
+                entries = sorted((entry.name, entry.is_dir(follow_symlinks=False)) for entry in listed)
+        except OSError as error:
+            on_error(error)
+            continue
+        for name, is_folder in entries:
+            if not is_folder and any(fnmatchcase(name, glob) for glob in globs):
+                yield folder / name
+        waiting += [folder / name for name, is_folder in reversed(entries) if is_folder and name not in passed_over]

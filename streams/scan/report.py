@@ -9,7 +9,8 @@ from typing import Final
 
 import orjson
 
-from haltline.streams.scan.results import Scanned, ScannedFile, Waste
+from haltline.streams.importing.formats import clean_name
+from haltline.streams.scan.results import MAX_TOKENS, Scanned, ScannedFile, Waste
 
 WORDS: Final = {
     "stagnation": "nothing new came back",
@@ -36,6 +37,7 @@ WORDS: Final = {
     "evasion": "a refusal evaded",
 }
 """What rules find, in words for people who do not know them."""
+_MAX_SKIPPED_CHARS: Final = 1000
 
 
 @dataclass
@@ -63,7 +65,7 @@ class Report:
         """`files` are those that were read, with what could not be."""
         self.sessions = sessions
         self._files = files
-        self.skipped = sorted(why for file in files for why in file.skipped)
+        self.skipped = sorted(clean_name(why, _MAX_SKIPPED_CHARS) for file in files for why in file.skipped)
         self.unpriced = sorted({model for one in sessions for model in one.unpriced})
         self.agents = [name for name, _ in Counter(one.agent for one in sessions).most_common()]
         self.wasteful = [one for one in sessions if one.waste]
@@ -106,11 +108,11 @@ class Report:
             "not_read": len(self.skipped),
             "agents": self.agents,
             "events": sum(one.events for one in self.sessions),
-            "tokens": sum(one.tokens for one in self.sessions),
+            "tokens": min(sum(one.tokens for one in self.sessions), MAX_TOKENS),
             "cost_usd": round(sum(one.cost_usd for one in self.sessions), 4),
             "ms": sum(one.ms for one in self.sessions),
             "wasteful_sessions": len(self.wasteful),
-            "wasted_tokens": sum(one.wasted_tokens for one in self.wasteful),
+            "wasted_tokens": min(sum(one.wasted_tokens for one in self.wasteful), MAX_TOKENS),
             "wasted_usd": round(sum(one.wasted_usd for one in self.wasteful), 4),
             "wasted_ms": sum(one.wasted_ms for one in self.wasteful),
             "asks": self.asks,

@@ -1,6 +1,5 @@
 """What a scan finds in files, and what it knows of them from the last one."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
@@ -12,6 +11,7 @@ from pydantic import TypeAdapter, ValidationError
 
 import haltline
 from haltline.schemas.policy import Policy
+from haltline.streams.private_files import write_file
 
 
 @dataclass(frozen=True)
@@ -102,12 +102,22 @@ class ScannedFile:
 
 
 _FILES: Final = TypeAdapter(ScannedFile)
+MAX_TOKENS: Final = 2**53
+"""What is written as JSON is not larger."""
 
 
 def stamp_of(path: Path) -> tuple[int, int]:
     """The size and the time of a file; a database is also changed by what is in its log of changes."""
     stat, log = path.stat(), path.with_name(f"{path.name}-wal")
     return stat.st_size, max(stat.st_mtime_ns, log.stat().st_mtime_ns if log.exists() else 0)
+
+
+def size_of(path: Path) -> int:
+    """The bytes of a file; 0 for one that cannot be looked at."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
 
 
 class Known:
@@ -117,9 +127,11 @@ class Known:
         """`file`: None: nothing is kept. `fresh`: every file is read again, and what is found is kept."""
         self._file, self._read_by, self._fresh = file, read_by(policy), fresh
         self._found: dict[str, ScannedFile] = {}
-        if file is None or not file.exists():
+        try:
+            lines = b"" if file is None else file.read_bytes()
+        except OSError:
             return
-        for line in file.read_bytes().splitlines():
+        for line in lines.splitlines():
             try:
                 one = _FILES.validate_json(line)
             except ValidationError:  # of another release, or cut off
@@ -135,7 +147,7 @@ class Known:
 
     def add(self, found: ScannedFile) -> ScannedFile:
         """Keeps it, and returns it."""
-        if found.is_recording:
+        if found.is_recording and _is_text(found.path):
             self._found[found.path] = found
         return found
 
@@ -143,12 +155,15 @@ class Known:
         """Writes what is known, readable by its user alone. Raises OSError, which costs the next scan its time only."""
         if self._file is None:
             return
-        self._file.parent.mkdir(parents=True, exist_ok=True)
-        new = self._file.with_suffix(f".{os.getpid()}")
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-            for one in self._found.values():
-                out.write(orjson.dumps(asdict(one)) + b"\n")
-        new.replace(self._file)
+        self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_file(self._file, (orjson.dumps(asdict(one)) + b"\n" for one in self._found.values()))
+
+
+def _is_text(path: str) -> bool:
+    try:
+        return bool(path.encode())
+    except UnicodeEncodeError:
+        return False
 
 
 def read_by(policy: Policy) -> str:

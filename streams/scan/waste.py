@@ -15,7 +15,7 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.local_fleet import decisions_of
 from haltline.streams.replay.live_play import LivePlay
-from haltline.streams.scan.results import Scanned, Shown, Waste
+from haltline.streams.scan.results import MAX_TOKENS, Scanned, Shown, Waste
 
 IDLE_MS: Final = 5 * 60 * 1000
 """The longest pause between two events that counts as time spent, in milliseconds."""
@@ -109,7 +109,7 @@ def _spent(events: Sequence[ActionEvent]) -> tuple[int, float, int]:
     """Tokens, US dollars and milliseconds, without idle time."""
     used = [event.usage for event in events if event.usage is not None]
     ms = sum(min(IDLE_MS, max(0, later.time - earlier.time)) for earlier, later in pairwise(events))
-    return sum(usage.tokens for usage in used), round(sum(usage.cost_usd for usage in used), 6), ms
+    return min(sum(usage.tokens for usage in used), MAX_TOKENS), round(sum(usage.cost_usd for usage in used), 6), ms
 
 
 def _shown(events: Sequence[ActionEvent], at: int) -> Iterator[Shown]:

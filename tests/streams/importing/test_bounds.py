@@ -39,6 +39,7 @@ def test_lines_have_no_bound_together_and_what_is_wrong_is_named(
     lines[2] = lines[2].replace("fact_sales", "fact_sales" * 2000)
     file = tmp_path / "trace.jsonl"
     file.write_text("\n".join(lines))
+    monkeypatch.setattr(reading, "MAX_VALUE_BYTES", 100_000)
     monkeypatch.setattr(reading, "MAX_LINE_BYTES", 10_000)
     assert skipped(file) == (13, ["line 3: expected a line of at most 10000 bytes, got more"])
 
@@ -86,6 +87,7 @@ def checked(file: Path, form: str | None) -> None:
         reported = str(why)
     assert reported.startswith(f"{file}:")
     assert "expected" in reported
+    assert "ends its importer" not in reported
     for place in imported.skipped if imported is not None else []:
         assert "expected" in place or place.startswith("span ")
 

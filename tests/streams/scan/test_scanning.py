@@ -211,9 +211,10 @@ def test_within_a_folder_what_may_be_a_history_is_read_and_what_is_installed_the
     for name in ("run.traj", "sub/b.jsonl", "node_modules/c.jsonl", ".git/d.json", "main.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
-    assert [str(file.relative_to(tmp_path)) for file in within([tmp_path])] == ["run.traj", "sub/b.jsonl"]
-    with pytest.raises(FileNotFoundError):
-        list(within([tmp_path / "none"]))
+    missing: list[OSError] = []
+    found = within([tmp_path / "none", tmp_path], missing.append)
+    assert [str(file.relative_to(tmp_path)) for file in found] == ["run.traj", "sub/b.jsonl"]
+    assert [str(error.filename) for error in missing] == [str(tmp_path / "none")]
 
 
 class Desk:
