@@ -121,11 +121,6 @@ SETTINGS: Final = (
     _setting("notify.config", "file", "The document of channels, YAML or TOML."),
     _setting("intake.host", "text", "Address to listen on.", "127.0.0.1", variable="HALTLINE_INTAKE_LISTEN_HOST"),
     _setting("intake.port", "port", "Port to listen on; 0: any.", "8765", variable="HALTLINE_INTAKE_LISTEN_PORT"),
-    _setting(
-        "intake.otlp_grpc_port",
-        "port",
-        "Port that takes traces over gRPC, such as 4317; 0: any; unset: over HTTP only.",
-    ),
     _setting("intake.token_file", "file", "File with the bearer token that requests must have."),
     _setting("intake.keys", "file", "TOML: further keys, each with a scope and limits of its own."),
     _setting(

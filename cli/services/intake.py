@@ -25,7 +25,6 @@ def intake(
     budget: Annotated[float | None, typer.Option(help="Seconds to wait for a verdict (1).", metavar="S")] = None,
     host: Annotated[str, option_of("intake.host")] = "127.0.0.1",
     port: Annotated[int, option_of("intake.port")] = 8765,
-    otlp_grpc_port: Annotated[int | None, option_of("intake.otlp_grpc_port")] = None,
     token_file: Annotated[Path | None, option_of("intake.token_file")] = None,
     keys: Annotated[Path | None, option_of("intake.keys")] = None,
     tls_config: Annotated[
@@ -66,8 +65,7 @@ def intake(
 
     POST /v1/end: {"session_id"}: it has ended.
 
-    POST /v1/traces: OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI; over
-    gRPC with --otlp-grpc-port.
+    POST /v1/traces: OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI.
 
     POST /beta/litellm_basic_guardrail_api: LiteLLM's generic guardrail API: its proxy sends each turn and
     each tool call for a verdict.
@@ -104,11 +102,6 @@ def intake(
         )
         tls = None if tls_config is None else ServerTls.of(read_named_values(tls_config), tls_config)
         app = served.app()
-        if otlp_grpc_port is not None:
-            from haltline.streams.intake.otlp_grpc import TraceServer
-
-            traces = TraceServer(served.writer, served.admission, served.count_request, host, otlp_grpc_port, tls=tls)
-            traces.beside(app)
         with ExitStack() as stack:
             if metrics_port is not None:
                 metrics = MetricsServer(metrics_host, metrics_port, served.exposition)

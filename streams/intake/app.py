@@ -4,9 +4,11 @@ Events are checked, redacted and confirmed by the broker before they are accepte
 refused as a whole. Verdicts come from a guard for each session, with the usual rules: kills, fail policy.
 """
 
+import asyncio
 import math
 import time
 import uuid
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -40,7 +42,7 @@ from haltline.streams.intake.requests import (
     object_of,
 )
 from haltline.streams.intake.sessions import MakeGuard, Sessions
-from haltline.streams.intake.topic_writer import TopicWriter
+from haltline.streams.intake.topic_writer import AT_A_TIME, TopicWriter
 from haltline.streams.runtime.health import METRICS_TYPE
 from haltline.streams.runtime.metrics import Metrics
 
@@ -50,8 +52,6 @@ _LINES = ("application/x-ndjson", "application/jsonl")
 _ROUTES = f"POST /v1/events, /v1/traces, {OWN_ROUTES}, {LITELLM}, or GET /healthz or /metrics"
 _EMPTY_LINES: Final = 10
 """The problem text for an invalid record."""
-_OPEN = frozenset({"/healthz"})
-"""Asked without a token."""
 _CE = "ce-"
 _SPECVERSION = "ce-specversion"
 
@@ -81,7 +81,7 @@ class Intake:
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
         self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode)
         self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
-        self._repeated = Repeated()
+        self._repeated: dict[Key, Repeated] = defaultdict(Repeated)
         self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
 
@@ -111,12 +111,9 @@ class Intake:
     @web.middleware
     async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
         try:
-            if request.path in _OPEN:
+            self.admission.check(request)
+            with self.admission.room():
                 response: web.StreamResponse = await handler(request)
-            else:
-                self.admission.check(request)
-                async with self.admission.room():
-                    response = await handler(request)
         except Bad as bad:
             return _failed(request, bad.status, bad.problems)
         except TooOften as often:
@@ -136,8 +133,10 @@ class Intake:
         return response
 
     async def _events(self, request: web.Request) -> web.Response:
+        key = key_of_request()
         async with self.admission.body(request) as body:
-            return await self._accept(self._checked(self._records_of(request, body), key_of_request()))
+            events = await self._checked(self._records_of(request, body), key)
+        return json_response({"accepted": await self.writer.publish(events, key)}, 202)
 
     def _records_of(self, request: web.Request, body: bytes) -> Iterable[tuple[bytes, list[tuple[str, bytes]]]]:
         if _SPECVERSION in request.headers:
@@ -167,15 +166,13 @@ class Intake:
         headers = [(f"ce_{name}", text.encode(errors="replace")) for name, text in attributes.items()]
         return [(body or b"{}", headers)]  # the attributes alone can be the event
 
-    async def _accept(self, events: list[ActionEvent]) -> web.Response:
-        return json_response({"accepted": await self.writer.publish(events)}, 202)
-
     async def _traces(self, request: web.Request) -> web.Response:
         """Accept OTLP/HTTP. Spans without generative AI are ignored, and are not errors."""
         kind = request.content_type
+        key = key_of_request()
         async with self.admission.body(request) as body:
-            good, bad_spans = self.writer.spans_of(body, kind, key_of_request())
-        await self.writer.publish(good)
+            good, bad_spans = await self.writer.spans_of(body, kind, key)
+        await self.writer.publish(good, key)
         return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
 
     def _answering(
@@ -189,18 +186,21 @@ class Intake:
         """
 
         async def handle(request: web.Request) -> web.Response:
-            fields, digest = await self._object(request)
+            fields, digest, size = await self._object(request)
             key = key_of_request()
 
             def check() -> None:
-                key.check_request(fields, self._agents_of(fields, request.path))
+                known = self._sessions.known(str(fields.get("session_id")))
+                begins = known is None and request.path not in NOT_BEGINNING
+                key.check_request(fields, self._agent_id if begins else None)
 
             async def answered() -> Reply:
                 check()  # another request may have started the session
-                return await answer(fields)
+                with self.admission.bytes.taken(key, size):  # it may go on without its request
+                    return await answer(fields)
 
             check()  # also for a stored answer
-            status, value = await self._repeated.once(
+            status, value = await self._repeated[key].once(
                 request,
                 digest,
                 answered,
@@ -211,17 +211,10 @@ class Intake:
 
         return handle
 
-    def _agents_of(self, fields: Mapping[str, Any], path: str) -> list[object]:
-        """Return the agents of a request and its session; for a session that it starts, the intake's own."""
-        known = self._sessions.known(str(fields.get("session_id")))
-        named = [fields.get("agent_id"), None if known is None else known.guard.settings.agent_id]
-        begun_by: list[object] = [] if path in NOT_BEGINNING else [self._agent_id]
-        return [one for one in named if one is not None] or begun_by
-
-    async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes]:
-        """Return the object and the fingerprint of its body, which is not kept while the answer is computed."""
+    async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes, int]:
+        """Return the object, and fingerprint and size of its body, which is not kept while the answer is computed."""
         async with self.admission.body(request) as body:
-            return object_of(loaded(body)), fingerprint(body)
+            return object_of(loaded(body)), fingerprint(body), len(body)
 
     async def _litellm(self, request: web.Request) -> web.Response:
         async with self.admission.body(request) as body:
@@ -240,20 +233,18 @@ class Intake:
         return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
-        await self._repeated.close()
+        await asyncio.gather(*(one.close() for one in self._repeated.values()))
         await self._sessions.close()
         await self.writer.close()
 
-    def count_request(self, route: str, status: str) -> None:
-        """Count a request of another server for this intake."""
-        self._requests[route, status].inc()
-
-    def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]], key: Key) -> list[ActionEvent]:
-        """Return the events; if one is invalid, raise with the position of every problem."""
+    async def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]], key: Key) -> list[ActionEvent]:
+        """Return the events; if one is invalid, raise with the position of every problem. Others are served between."""
         good: list[ActionEvent] = []
         problems: list[str] = []
         outside: list[str] = []
         for number, (value, headers) in enumerate(records):
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
             try:
                 good.append(self.writer.checked(value, headers))
             except wire.InvalidRecord as bad:

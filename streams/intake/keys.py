@@ -108,17 +108,22 @@ class Key:
             missions=(event.mission_id,),
         )
 
-    def check_request(self, fields: Mapping[str, Any], agent_ids: Iterable[object]) -> None:
-        """Raise Bad (403) for a request about a session outside the scope; `agent_ids` are its agents."""
+    def check_request(self, fields: Mapping[str, Any], own_agent: str | None) -> None:
+        """Raise Bad (403) for a request about a session outside the scope.
+
+        `own_agent` is the intake's, for a session that the request begins; it is not told.
+        """
         above = fields.get("ancestors")
         outside = self.outside(
-            agents=agent_ids,
+            agents=(fields.get("agent_id"),),
             sessions=(
                 *(fields.get(name) for name in ("session_id", "parent_session_id", "root_session_id")),
                 *(above if isinstance(above, list) else ()),
             ),
             missions=(fields.get("mission_id"),),
         )
+        if outside is None and fields.get("agent_id") is None and self.outside(agents=(own_agent,)) is not None:
+            outside = f"agent_id: expected one of {', '.join(self._scope.agents)}, as key {self.name} is for, got none"
         if outside is not None:
             raise Bad(403, outside)
 

@@ -1,8 +1,9 @@
 """The admission of requests to the intake, limits on their size and number, and their JSON."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, nullcontext
+from collections import defaultdict
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from contextvars import ContextVar
 from ipaddress import ip_address
 from typing import Any, Final
@@ -13,8 +14,9 @@ from aiohttp import web
 
 from haltline.streams.intake import otlp
 from haltline.streams.intake.keys import MAX_BODY_BYTES as MAX_BODY_BYTES  # noqa: PLC0414 - of every request, too
-from haltline.streams.intake.keys import Key, Keys, May
-from haltline.streams.intake.problems import Bad, Busy
+from haltline.streams.intake.keys import OPEN, Key, Keys, May, Scope
+from haltline.streams.intake.problems import Bad
+from haltline.streams.intake.shares import Room
 from haltline.streams.json_text import MAX_VALUES, has_too_many
 
 TRACES: Final = "/v1/traces"
@@ -22,34 +24,45 @@ OWN_ROUTES: Final = "/v1/verdict, /v1/result, /v1/turn, /v1/start or /v1/end"
 LITELLM: Final = "/beta/litellm_basic_guardrail_api"
 EVENTS: Final = "/v1/events"
 METRICS: Final = "/metrics"
-MAX_AT_ONCE: Final = 256
-"""The most simultaneous requests; most of them wait for a verdict."""
+MAX_AT_ONCE: Final = 384
+"""The most simultaneous requests; most of them wait for a verdict. Fewer than connections."""
+MAX_BYTES: Final = 256 * 1024 * 1024
+"""The most bytes of the bodies of all simultaneous requests."""
 LARGE_BYTES: Final = 256 * 1024
-MAX_LARGE: Final = 2
-"""The most large bodies read at a time: as values they are many times as large."""
+"""A larger body waits until the key's earlier ones are read as values, which takes the server's time."""
 WITHIN_S: Final = 30.0
 """The time limit from the headers to the end of a body."""
+_OPEN: Final = frozenset({"/healthz"})
+"""Asked without a token."""
 _MAY: Final = {EVENTS: May.PUBLISH, TRACES: May.PUBLISH, METRICS: May.METRICS}
 """Permissions by path; all others are about calls."""
-_KEY: Final[ContextVar[Key]] = ContextVar("key")
+_KEY: Final[ContextVar[Key]] = ContextVar("key", default=OPEN)
+_HELD: Final[ContextVar[int]] = ContextVar("held", default=0)
+"""The bytes of this task's request."""
+_NOBODY: Final = Key("none", Scope())
 _ENCODINGS: Final = frozenset({"identity", "gzip", "deflate"})
 
 
 class Admission:
-    """The admission of requests, and its limits for all routes together, including gRPC."""
+    """The admission of requests, with limits for each key, so that none takes the room of another."""
 
     def __init__(self, keys: Keys) -> None:
         """Without keys, every client is admitted."""
         self._keys = keys
-        self._at_once = 0
-        self._large = asyncio.Semaphore(MAX_LARGE)
+        self._requests = Room(MAX_AT_ONCE, "requests")
+        self.bytes = Room(MAX_BYTES, "bodies")
+        self._turns: dict[Key, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def check(self, request: web.Request) -> None:
         """Raise Bad for a request that must not be read further, and TooOften beyond its key's rate."""
+        if request.path in _OPEN:
+            _KEY.set(_NOBODY)
+            return
         given = request.headers.get("Authorization", "")
         if not given and request.path == LITELLM:  # LiteLLM sends its `api_key` there, and offers no other place
             given = f"Bearer {request.headers.get('x-api-key', '')}"
-        key = self.key(given, _MAY.get(request.path, May.VERDICTS))
+        key = self._keys.of(given)
+        key.admit(_MAY.get(request.path, May.VERDICTS))
         if self._keys.is_open and not _is_meant_for(request):
             raise Bad(
                 421, f"Host: expected an address of this machine, as no token is expected, got {request.host!r:.80}"
@@ -65,55 +78,50 @@ class Admission:
             raise Bad(415, f"Content-Encoding: expected one of {', '.join(sorted(_ENCODINGS))}, got {encoding:.40}")
         key.check_size(request.content_length or 0)
 
-    def key(self, authorization: str, may: May) -> Key:
-        """Return the key of a request, and count its use. Raises Bad and TooOften, like `Keys.of` and `Key.admit`."""
-        key = self._keys.of(authorization)
-        key.admit(may)
-        return key
-
-    @asynccontextmanager
-    async def room(self) -> AsyncIterator[None]:
-        """Count one active request. Raises Busy when there are too many."""
-        if self._at_once >= MAX_AT_ONCE:
-            raise Busy(f"expected at most {MAX_AT_ONCE} requests at a time, got one more")
-        self._at_once += 1
-        try:
-            yield
-        finally:
-            self._at_once -= 1
-
-    @asynccontextmanager
-    async def few_large(self, size: int | None) -> AsyncIterator[None]:
-        """Limit the number of bodies read at a time that are large, or may be (None)."""
-        async with self._large if size is None or size > LARGE_BYTES else nullcontext():
-            yield
+    @contextmanager
+    def room(self) -> Iterator[None]:
+        """Count one active request with its body, which is read in it. Raises Busy when the key has too many."""
+        key = key_of_request()
+        with self._requests.taken(key):
+            _HELD.set(0)
+            try:
+                yield
+            finally:
+                self.bytes.give_back(key, _HELD.get())
 
     @asynccontextmanager
     async def body(self, request: web.Request) -> AsyncIterator[bytes]:
-        """Yield the whole body; few possibly large ones at a time. Raises Bad when it arrives too slowly."""
-        async with self.few_large(request.content_length if _encoding(request) == "identity" else None):
-            try:
-                async with asyncio.timeout(WITHIN_S):
-                    body = await _read(request, key_of_request())
-            except TimeoutError:
-                raise Bad(408, f"the body: expected all of it within {WITHIN_S:g} s, got less") from None
+        """Yield the whole body, large ones of a key in turn.
+
+        Raises Bad when it is too large or arrives too slowly, and Busy beyond the key's share.
+        """
+        key = key_of_request()
+        try:
+            async with asyncio.timeout(WITHIN_S):
+                body = await self._read(request, key)
+        except TimeoutError:
+            raise Bad(408, f"the body: expected all of it within {WITHIN_S:g} s, got less") from None
+        except ConnectionError:
+            raise Bad(400, "the body: expected all of it, got the end of the connection") from None
+        async with self._turns[key] if len(body) > LARGE_BYTES else nullcontext():
             if request.content_type != otlp.PROTOBUF and has_too_many(body):
                 raise Bad(413, f"the body: expected at most {MAX_VALUES} values, got more")
             yield body
 
+    async def _read(self, request: web.Request, key: Key) -> bytes:
+        """Return the whole body. `request.read()` would keep a copy in the request until it is answered."""
+        body = bytearray()
+        while part := await request.content.readany():
+            key.check_size(len(body) + len(part))
+            self.bytes.take(key, len(part))
+            body += part
+            _HELD.set(len(body))
+        return bytes(body)
+
 
 def key_of_request() -> Key:
-    """Return the key that admitted the request of this task."""
+    """Return the key that admitted the request of this task; without one, that of an open intake."""
     return _KEY.get()
-
-
-async def _read(request: web.Request, key: Key) -> bytes:
-    """Return the whole body. `request.read()` would keep a copy in the request until it is answered."""
-    body = bytearray()
-    while part := await request.content.readany():
-        body += part
-        key.check_size(len(body))
-    return bytes(body)
 
 
 def loaded(body: bytes) -> Any:

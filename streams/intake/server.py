@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import AsyncIterator
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
@@ -32,17 +33,17 @@ def serve(
     asyncio.run(_serve(app, host, port, path, cancels=cancels, tls=tls, until_stdin_ends=until_stdin_ends))
 
 
-async def _serve(
+@contextlib.asynccontextmanager
+async def listening(
     app: web.Application,
     host: str,
     port: int,
-    path: str,
+    connections: Connections,
     *,
-    cancels: bool,
-    tls: ServerTls | None,
-    until_stdin_ends: bool,
-) -> None:
-    connections = Connections()
+    cancels: bool = False,
+    tls: ServerTls | None = None,
+) -> AsyncIterator[str]:
+    """Serve the application in a block, which gets the address. Raises OSError when the port is not available."""
     app.middlewares.insert(0, _tracking(connections))
     runner = web.AppRunner(app, access_log=None, handler_cancellation=cancels)
     await runner.setup()
@@ -57,7 +58,25 @@ async def _serve(
         )
         address = server.sockets[0].getsockname()
         scheme = "http" if tls is None else "https"
-        print(f"{scheme}://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}{path}", flush=True)
+        yield f"{scheme}://{f'[{address[0]}]' if ':' in address[0] else address[0]}:{address[1]}"
+    finally:
+        if server is not None:
+            server.close()
+        await runner.cleanup()
+
+
+async def _serve(
+    app: web.Application,
+    host: str,
+    port: int,
+    path: str,
+    *,
+    cancels: bool,
+    tls: ServerTls | None,
+    until_stdin_ends: bool,
+) -> None:
+    async with listening(app, host, port, Connections(), cancels=cancels, tls=tls) as address:
+        print(f"{address}{path}", flush=True)
         ended = asyncio.Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, ended.set)
@@ -65,10 +84,6 @@ async def _serve(
             watch = (asyncio.get_running_loop(), ended)
             threading.Thread(target=_set_when_stdin_ends, args=watch, name="haltline-stdin", daemon=True).start()
         await ended.wait()
-    finally:
-        if server is not None:
-            server.close()
-        await runner.cleanup()
 
 
 def _set_when_stdin_ends(loop: asyncio.AbstractEventLoop, ended: asyncio.Event) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias, cast
 
@@ -14,8 +14,9 @@ from haltline.interventions.agent.settings import GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas.events import Task
+from haltline.streams.intake.keys import Key
 from haltline.streams.intake.problems import Bad, bad_values
-from haltline.streams.intake.requests import object_of, text_of
+from haltline.streams.intake.requests import key_of_request, object_of, text_of
 
 MakeGuard: TypeAlias = Callable[[GuardSettings], Guard]
 
@@ -51,6 +52,7 @@ class Sessions:
         self._make_guard = make_guard
         self._clock = clock
         self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
+        self._owners: dict[str, Key] = {}
         self._used_at: dict[str, float] = {}
         self._kept: OrderedDict[str, tuple[float, Decider]] = OrderedDict()
         """In mode local: the deciders of sessions that are no longer known, with their expiry times."""
@@ -59,13 +61,14 @@ class Sessions:
         return len(self._sessions)
 
     def known(self, session_id: str) -> FrameworkSession | None:
-        """Return the session, if it is known."""
-        return self._sessions.get(session_id)
+        """Return the session, if it is known, and of an agent that the request's key is for."""
+        session = self._sessions.get(session_id)
+        return None if session is None or _is_anothers(session) else session
 
     def of(self, fields: Mapping[str, Any]) -> FrameworkSession:
         """Return the session of a request; a new one if it is not known. Raises Bad."""
         session_id = text_of(fields, "session_id")
-        session = self._sessions.get(session_id)
+        session = self._of_key(session_id, "session_id")
         if session is None:
             try:
                 guard = self._guard(session_id, fields)
@@ -76,6 +79,7 @@ class Sessions:
             # If an answer can carry changed arguments, `propose` is called, which returns them.
             session = FrameworkSession(guard, changes_arguments=False)
             self._sessions[session_id] = session
+            self._owners[session_id] = key_of_request()
         self._sessions.move_to_end(session_id)
         self._used_at[session_id] = self._clock()
         return session
@@ -101,7 +105,7 @@ class Sessions:
 
     async def end(self, session_id: str) -> bool:
         """End the session. Returns False if it is not known, or has ended."""
-        if session_id not in self._sessions:
+        if self.known(session_id) is None:
             return False
         await self._given_up(session_id).end_async()
         return True
@@ -122,23 +126,35 @@ class Sessions:
             given["mode"] = mode
         given["session_id"] = session_id
         parent = given.get("parent_session_id")
-        above = self._sessions.get(parent) if isinstance(parent, str) else None  # the settings refuse what is not text
+        # The settings refuse what is not text.
+        above = self._of_key(parent, "parent_session_id") if isinstance(parent, str) else None
         if above is not None:
             given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
         options = cast("GuardOptions", given)  # the settings check the values
         return self._make_guard(self._settings.changed(**options)) if above is None else above.guard.subagent(**options)
 
-    def _make_room(self) -> None:
-        """Evict the least recently used session; one with open calls only if all have some.
+    def _of_key(self, session_id: str, name: str) -> FrameworkSession | None:
+        """Return the session, if it is known. Raises Bad (403) for one of an agent that the key is not for."""
+        session = self._sessions.get(session_id)
+        if session is not None and _is_anothers(session):
+            key = key_of_request().name
+            raise Bad(403, f"{name}: expected one of an agent that key {key} is for, got {session_id!r:.80}")
+        return session
 
-        The counts of its author's rules are lost, so with such rules it must have been idle for long. Counts of mode
-        local are kept for as long; kills stay known in any case.
+    def _make_room(self) -> None:
+        """Evict the least recently used session of the key with most; one with open calls only if all have some.
+
+        The counts of its author's rules are lost, so with such rules a key's own must have been idle for long. Counts
+        of mode local are kept for as long; kills stay known in any case.
         """
         if len(self._sessions) < self._max_sessions:
             return
-        oldest = next(iter(self._sessions))
-        chosen = next((one for one, session in self._sessions.items() if not session.has_open), oldest)
-        if self._settings.rules is not None:
+        key, held = key_of_request(), Counter(self._owners.values())
+        loser = max(held, key=lambda one: (held[one] + (one is key), one is key))
+        own = [one for one in self._sessions if self._owners[one] is loser]
+        oldest = own[0]
+        chosen = next((one for one in own if not self._sessions[one].has_open), oldest)
+        if self._settings.rules is not None and loser is key:
             now_s = self._clock()
             chosen = next((one for one in (chosen, oldest) if now_s - self._used_at[one] >= _IDLE_S), "")
             if not chosen:
@@ -150,7 +166,7 @@ class Sessions:
 
     def _given_up(self, session_id: str) -> FrameworkSession:
         """Remove and return the session; in mode local its counts are kept for the next one with its id."""
-        del self._used_at[session_id]
+        del self._used_at[session_id], self._owners[session_id]
         session = self._sessions.pop(session_id)
         decider = session.guard.decider
         if decider is not None:
@@ -168,6 +184,10 @@ class Sessions:
         kept = self._kept.pop(session_id, None)
         if kept is not None and guard.decider is not None:
             guard.decider.go_on(kept[1])
+
+
+def _is_anothers(session: FrameworkSession) -> bool:
+    return key_of_request().outside(agents=(session.guard.settings.agent_id,)) is not None
 
 
 def _task(value: Any) -> Task:

@@ -1,4 +1,4 @@
-"""TLS of the intake's ports, with the setting names of Kafka's clients.
+"""TLS of the intake's port, with the setting names of Kafka's clients.
 
 A file of `name=value` lines: `ssl.certificate.location`, `ssl.key.location`, `ssl.key.password`; with
 `ssl.ca.location`, only clients with a certificate of that authority are admitted.
@@ -8,10 +8,7 @@ import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
-
-if TYPE_CHECKING:
-    import grpc
+from typing import Final
 
 CERTIFICATE: Final = "ssl.certificate.location"
 KEY: Final = "ssl.key.location"
@@ -66,33 +63,3 @@ class ServerTls:
                 raise ValueError(f"{self.authority}: expected certificates in PEM, got {error}") from None
             context.verify_mode = ssl.CERT_REQUIRED
         return context
-
-    def grpc_credentials(self) -> "grpc.ServerCredentials":
-        """Return the credentials of a gRPC server. Raises ValueError for an unreadable key, and OSError."""
-        import grpc  # noqa: PLC0415 - only where the port is served
-
-        authority = None if self.authority is None else self.authority.read_bytes()
-        return grpc.ssl_server_credentials(
-            [(self._plain_key(), self.certificate.read_bytes())],
-            root_certificates=authority,
-            require_client_auth=authority is not None,
-        )
-
-    def _plain_key(self) -> bytes:
-        """Return the decrypted private key in PEM; gRPC accepts no password."""
-        pem = self.key.read_bytes()
-        if self.password is None:
-            return pem
-        try:
-            from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415 - only where it is needed
-                Encoding,
-                NoEncryption,
-                PrivateFormat,
-                load_pem_private_key,
-            )
-        except ModuleNotFoundError:
-            raise ValueError(
-                f"{PASSWORD}: expected cryptography, which gRPC needs for it, got none: pip install 'haltline[sealed]'"
-            ) from None
-        key = load_pem_private_key(pem, self.password.encode())
-        return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())

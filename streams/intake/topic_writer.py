@@ -1,7 +1,7 @@
 """The writer of the intake's events to the topic `actions`, which waits for the broker's confirmation."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import Final
 
 import orjson
@@ -17,7 +17,12 @@ from haltline.streams.intake import otlp
 from haltline.streams.intake.keys import Key
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.requests import OWN_ROUTES
+from haltline.streams.intake.shares import Room
 
+AT_A_TIME: Final = 16
+"""Records that are checked before other requests have their turn."""
+MAX_UNCONFIRMED: Final = 80_000
+"""The most events that wait for the broker: fewer than librdkafka keeps (100,000)."""
 _SPAN: Final = [("content-type", otel.CONTENT_TYPE.encode())]
 
 
@@ -29,27 +34,31 @@ class TopicWriter:
         self._settings = settings
         self._accepted = accepted
         self._seen = SeenBySession()
+        self._unconfirmed = Room(MAX_UNCONFIRMED, "events that the broker has not confirmed")
+        self._health: asyncio.Task[bool] | None = None
         self._publisher = None if settings.bootstrap is None else Publisher(settings)
 
-    async def publish(self, events: Iterable[ActionEvent]) -> int:
+    async def publish(self, events: Sequence[ActionEvent], key: Key) -> int:
         """Publish events.
 
-        Returns their number when all are confirmed. Raises Away if one is not; Bad without a broker.
+        Returns their number when all are confirmed. Raises Away if one is not, Bad without a broker, and Busy for more
+        than the key's share.
         """
         if self._publisher is None:
             raise Bad(501, f"expected {OWN_ROUTES}, as this intake decides in its own process and has no broker")
-        published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
-        for outcome in await asyncio.gather(*published, return_exceptions=True):
-            if isinstance(outcome, BaseException):
-                raise outcome
+        with self._unconfirmed.taken(key, len(events)):
+            published = [asyncio.wrap_future(one) for one in self._publisher.publish(events)]
+            for outcome in await asyncio.gather(*published, return_exceptions=True):
+                if isinstance(outcome, BaseException):
+                    raise outcome
         self._accepted.inc(len(published))
         return len(published)
 
-    def spans_of(self, body: bytes, kind: str, key: Key) -> tuple[list[ActionEvent], list[str]]:
+    async def spans_of(self, body: bytes, kind: str, key: Key) -> tuple[list[ActionEvent], list[str]]:
         """Return the events of an OTLP request, and the problems of its other spans.
 
-        Spans outside of the key's scope are problems; those without generative AI are in neither. Raises Bad for an
-        invalid request.
+        Spans outside of the key's scope are problems; those without generative AI are in neither. Other requests are
+        served between. Raises Bad for an invalid request.
         """
         try:
             spans = otel.of_agents(otlp.spans_of(body, kind))
@@ -60,6 +69,8 @@ class TopicWriter:
         good: list[ActionEvent] = []
         bad_spans: list[str] = []
         for number, span in enumerate(spans):
+            if number % AT_A_TIME == 0:
+                await asyncio.sleep(0)
             try:
                 event = self.checked(orjson.dumps(span), _SPAN)
                 problem: object = key.outside_of_event(event)
@@ -79,7 +90,9 @@ class TopicWriter:
         """Return whether the broker answers and has the topic; None: there is no broker in mode local."""
         if self._publisher is None:
             return None
-        return await asyncio.to_thread(self._publisher.healthy)
+        if self._health is None or self._health.done():  # one question for all who ask: anybody may
+            self._health = asyncio.create_task(asyncio.to_thread(self._publisher.healthy))
+        return await asyncio.shield(self._health)
 
     async def close(self) -> None:
         """Wait for pending records, and close."""

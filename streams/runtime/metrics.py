@@ -144,7 +144,7 @@ METRICS: Final = (
     _gauge("audit_last_verification_timestamp_seconds", "When the last verification has ended, epoch seconds."),
     _counter(
         "http_requests_total",
-        "Requests answered by the console and the intake. Over gRPC, the status is a name.",
+        "Requests answered by the console and the intake.",
         "route",
         "status",
     ),

@@ -7,11 +7,10 @@ from typing import Any
 
 import orjson
 from aiohttp import ClientSession
-from aiohttp.test_utils import BaseTestServer, TestServer
+from aiohttp.test_utils import TestServer
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake.app import Intake
-from haltline.streams.intake.otlp_grpc import TraceServer
 
 Post = Callable[..., Awaitable[tuple[int, Any]]]
 
@@ -55,14 +54,3 @@ def asking(*requests: tuple[Any, ...]) -> Callable[[Post], Awaitable[list[tuple[
         return [await post(path, body, **dict(*headers)) for path, body, *headers in requests]
 
     return talk
-
-
-@contextlib.asynccontextmanager
-async def taking(bootstrap: str, **options: Any) -> AsyncIterator[tuple[BaseTestServer, int, Intake]]:
-    """An intake that takes traces over gRPC too: its server, the port for gRPC, and itself."""
-    intake = Intake(GuardSettings(bootstrap=bootstrap, mode="blocking"), **options)
-    app = intake.app()
-    spans = TraceServer(intake.writer, intake.admission, intake.count_request, "127.0.0.1", 0)
-    spans.beside(app)
-    async with TestServer(app) as server:
-        yield server, spans.port, intake

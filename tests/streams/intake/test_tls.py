@@ -1,4 +1,4 @@
-"""The intake's ports with TLS: real certificates, over HTTP and gRPC, as the command serves them."""
+"""The intake's port with TLS: real certificates, as the command serves them."""
 
 import asyncio
 import os
@@ -10,12 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import grpc
 import pytest
 from aiohttp import ClientConnectionError, ClientSession, TCPConnector
-from grpc_health.v1 import health_pb2
 
-from haltline.streams.intake.otlp_grpc import HEALTH
 from haltline.streams.intake.tls import ServerTls
 from tests.builders import cases
 from tests.mock_cluster import QuickBroker
@@ -29,7 +26,6 @@ class Served:
     """An intake, and the certificates of who may ask it and of who may not."""
 
     http: str
-    grpc_port: int
     authority: Path
     client: Path
     stranger: Path
@@ -49,14 +45,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     )
     with QuickBroker() as broker:
         command = [sys.executable, "-m", "haltline.cli", "intake", "--bootstrap", broker.bootstrap, "--port", "0"]
-        command += ["--otlp-grpc-port", "0", "--tls-config", str(config)]
+        command += ["--tls-config", str(config)]
         pipe = subprocess.PIPE
         with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=os.environ.copy()) as intake:
             assert intake.stdout is not None
-            assert intake.stderr is not None
             address = intake.stdout.readline().strip()
-            port = int(intake.stderr.readline().rpartition(" ")[2])
-            yield Served(address, port, authority.file, authority.certify("client"), other.certify("stranger"))
+            yield Served(address, authority.file, authority.certify("client"), other.certify("stranger"))
             intake.send_signal(signal.SIGTERM)
     assert intake.returncode == 0
 
@@ -86,22 +80,6 @@ def test_http(certificate: Certificate, admitted: bool, served: Served) -> None:
     else:
         with pytest.raises((ClientConnectionError, ssl.SSLError)):
             asyncio.run(ask())
-
-
-@cases("certificate, admitted", CLIENTS)
-def test_grpc(certificate: Certificate, admitted: bool, served: Served) -> None:
-    own = certificate(served)
-    pem = None if own is None else own.read_bytes()
-    credentials = grpc.ssl_channel_credentials(served.authority.read_bytes(), pem, pem)
-    with grpc.secure_channel(f"127.0.0.1:{served.grpc_port}", credentials) as channel:
-        request = health_pb2.HealthCheckRequest().SerializeToString()
-        check: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary(f"/{HEALTH}/Check")
-        if admitted:
-            check(request, timeout=30, wait_for_ready=True)
-        else:
-            with pytest.raises(grpc.RpcError) as refused:
-                check(request, timeout=30)
-            assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
 
 
 @pytest.fixture(scope="module")
