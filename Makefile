@@ -33,7 +33,8 @@ $(STAMP): pyproject.toml locks/development.txt
 	$(BIN)/python -c '' 2>/dev/null || { echo "$$python -m venv --clear $(VENV)"; $$python -m venv --clear --without-pip $(VENV); }; \
 	pip="$$python -m pip --python $(BIN)/python"; $$pip --version >/dev/null 2>&1 || { \
 	  $(BIN)/python -m ensurepip >/dev/null && pip="$(BIN)/python -m pip"; }; \
-	$$pip install --quiet --disable-pip-version-check --no-compile "$$(grep '^uv==' locks/development.txt)"
+	sed -n '/^uv==/,/[^\\]$$/p' locks/development.txt >$(VENV)/uv.txt; \
+	$$pip install --quiet --disable-pip-version-check --no-compile --require-hashes --requirement $(VENV)/uv.txt
 	$(BIN)/python -m tests.locks install
 	@touch $@
 

@@ -19,6 +19,11 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 LOCKS: Final = ROOT / "locks"
 DEVELOPMENT: Final = LOCKS / "development.txt"
 TOOLS: Final = LOCKS / "tools.txt"
+IMAGE: Final = LOCKS / "image.txt"
+BUILD: Final = LOCKS / "build.txt"
+SBOM: Final = LOCKS / "sbom.txt"
+IN_IMAGE: Final = ("processor", "console", "intake", "notify", "postgresql", "sealed")
+"""Extras of the container image, deploy/Dockerfile."""
 EXTRAS: Final = ("processor", "console", "notify", "intake")
 GROUPS: Final = ("dev", "docs")
 """Dependency groups that `.venv` has, besides all extras."""
@@ -62,8 +67,11 @@ def required() -> dict[Path, list[str]]:
     development = [*pyproject()["build-system"]["requires"], *project["dependencies"]]
     development += [one for extra in EXTRAS for one in extras[extra]]
     development += [one for group in GROUPS for one in groups[group]]
+    image = [*project["dependencies"], *(one for extra in IN_IMAGE for one in extras[extra])]
     frameworks = {lock_of(adapter): requirements_of(adapter) for adapter in adapters()}
-    return {DEVELOPMENT: development, TOOLS: groups["tools"], **frameworks}
+    build = pyproject()["build-system"]["requires"]
+    others = {TOOLS: groups["tools"], IMAGE: image, BUILD: build, SBOM: groups["sbom"]}
+    return {DEVELOPMENT: development, **others, **frameworks}
 
 
 def uv(*words: str | Path, text: str | None = None) -> None:
@@ -93,7 +101,7 @@ def install() -> None:
         uv("pip", "install", *python, "--upgrade", "--editable", f".[{extras}]", *groups)
         return
     words = ("pip", "install", *python, "--no-deps", "--requirements", DEVELOPMENT)
-    uv(*words)
+    uv(*words, "--require-hashes")
     # haltline is built by what has been installed just now; then whatever is in no lock is removed.
     uv(*words, "--exact", "--no-build-isolation", "--editable", ".")
 
@@ -107,6 +115,7 @@ def write(*, upgrade: bool) -> None:
     for lock, requirements in required().items():
         lock.parent.mkdir(parents=True, exist_ok=True)
         words = ["pip", "compile", "-", "--universal", "--python-version", _oldest_python(), "--no-annotate"]
+        words += ["--generate-hashes"]
         words += ["--upgrade"] if upgrade else []
         words += ["--no-deps"] if lock == TOOLS else []
         words += ["--custom-compile-command", "make upgrade", "--output-file", str(lock)]

@@ -1,4 +1,4 @@
-"""Every lock satisfies pyproject.toml on each Python and system, and names versions alone."""
+"""Every lock satisfies pyproject.toml on each Python and system, and names versions with their hashes alone."""
 
 import json
 import re
@@ -35,11 +35,12 @@ def environments() -> Iterator[dict[str, str]]:
 
 def lines(lock: Path) -> list[str]:
     assert lock.is_file(), f"{lock.relative_to(locks.ROOT)}: expected a lock, got none; {UPGRADE}"
-    return [line for line in lock.read_text(encoding="utf-8").splitlines() if not line.lstrip().startswith("#")]
+    text = lock.read_text(encoding="utf-8").replace(" \\\n", "")
+    return [line for line in text.splitlines() if not line.lstrip().startswith("#")]
 
 
 def locked(lock: Path, environment: dict[str, str]) -> dict[NormalizedName, Version]:
-    pins = [Requirement(line) for line in lines(lock)]
+    pins = [Requirement(line.partition(" --hash=")[0].strip()) for line in lines(lock)]
     there = [pin for pin in pins if pin.marker is None or pin.marker.evaluate(environment)]
     found = {canonicalize_name(pin.name): Version(str(pin.specifier).removeprefix("==")) for pin in there}
     assert len(found) == len(there), "two versions of one package"
@@ -64,7 +65,7 @@ def test_locks_are_of_something_exact_and_name_no_index_path_or_registry() -> No
     assert sorted(locks.LOCKS.rglob("*.txt")) == sorted(locks.required()), UPGRADE
     tested = {*drivers().values(), *GATEWAYS} - PACKAGES.keys()
     assert {*locks.adapters(), *locks.IN_DEVELOPMENT} == tested
-    pin = re.compile(r"[a-z0-9-]+==[0-9][^ ;/@]*( ; [^/@]+)?")
+    pin = re.compile(r"[a-z0-9-]+==[0-9][^ ;/@]*( ; [^/@]+?)?( +--hash=sha256:[0-9a-f]{64})+")
     assert [line for lock in locks.required() for line in lines(lock) if not pin.fullmatch(line)] == []
     for folder in ("clients/typescript", "locks/kafkajs", "locks/coding-agents"):
         text = (locks.ROOT / folder / "package-lock.json").read_text(encoding="utf-8")

@@ -67,7 +67,11 @@ def require_environment(adapter: str) -> None:
 def make(adapter: str) -> None:
     """Raises CalledProcessError when a package cannot be had."""
     venv = VENVS / adapter
-    what = requirements_of(adapter) if NEWEST else ["--no-deps", "--requirements", str(lock_of(adapter))]
+    what = (
+        requirements_of(adapter)
+        if NEWEST
+        else ["--no-deps", "--require-hashes", "--requirements", str(lock_of(adapter))]
+    )
     uv("venv", "--clear", "--python", sys.executable, venv)
     uv("pip", "install", "--python", venv / "bin" / "python", *what)
     (site,) = venv.glob("lib/python*/site-packages")

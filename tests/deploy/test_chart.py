@@ -26,6 +26,7 @@ from tests.deploy.test_deployment import (
 )
 from tests.deploy.tools import DEPLOY, RULES, helm, tool
 from tests.docs.pages import fences
+from tests.locks import IN_IMAGE
 from tests.programs import ended, printed
 
 CHART = DEPLOY / "helm" / "haltline"
@@ -264,8 +265,7 @@ def test_the_image_has_what_the_processes_of_the_chart_and_of_compose_need() -> 
             for container in one["spec"]["template"]["spec"]["containers"]:
                 needed.add(EXTRA_OF[parsed(container["args"]).command])
                 needed |= {EXTRA_OF[env["name"]] for env in container.get("env", []) if env["name"] in EXTRA_OF}
-    lists = re.findall(r"\[([a-z,]+)\]'", (DEPLOY / "Dockerfile").read_text())
-    assert [set(extras.split(",")) for extras in lists] == [needed, needed], "what is built, and what is installed"
+    assert set(IN_IMAGE) == needed
 
 
 def test_the_manifests_are_the_objects_of_the_chart_and_have_its_configuration() -> None:

@@ -22,6 +22,7 @@ from tests.programs import ended, printed
 
 ROOT: Final = DEPLOY.parent
 WORKFLOWS: Final = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+DOCKERFILE: Final = (DEPLOY / "Dockerfile").read_text()
 RELEASE: Final[dict[str, Any]] = yaml.safe_load((ROOT / ".github" / "workflows" / "release.yml").read_text())
 
 
@@ -43,6 +44,18 @@ def test_a_workflow_runs_what_there_is_with_rights_to_read_only(workflow: Path) 
             assert all((ROOT / file).exists() for file in re.findall(r"(?:\.ci|deploy)/\S+", script))
     if "workflow_call" in document[True]:  # YAML reads `on` as a boolean
         assert document["jobs"]["test"]["steps"][-1]["run"] == "bash .ci/run"
+
+
+def test_what_others_make_is_named_by_its_digest() -> None:
+    """A tag or a branch can be moved to something else, which would run with this repository's rights."""
+    texts = [file.read_text() for file in WORKFLOWS]
+    used = [word for text in texts for word in re.findall(r"uses: (\S+)(?:  # v[\d.]+)?$", text, re.MULTILINE)]
+    assert len(used) == sum(text.count("uses: ") for text in texts), "each with its version beside it"
+    assert [one for one in used if not re.fullmatch(r"\./\S+|[\w./-]+@[0-9a-f]{40}", one)] == []
+    images = re.findall(r"(?:container: |^ARG PYTHON=)(\S+)", "\n".join([*texts, DOCKERFILE]), re.MULTILINE)
+    assert [one for one in images if not re.fullmatch(r"python:3\.12-\w+@sha256:[0-9a-f]{64}", one)] == []
+    assert (len(images), set(re.findall(r"^FROM (\S+)", DOCKERFILE, re.MULTILINE))) == (2, {"$PYTHON"})
+    assert DOCKERFILE.count("--require-hashes") == 2
 
 
 def test_nothing_is_published_before_the_tests_have_passed() -> None:
