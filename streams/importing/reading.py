@@ -75,7 +75,7 @@ class Source(NamedTuple):
 
     path: Path
     content: Content
-    skipped: Skipped
+    skipped: list[str]
     """Complete when all events are read."""
 
     @property
@@ -98,7 +98,7 @@ class Source(NamedTuple):
 class Lines:
     """The objects on the lines of a file, which is read again for each iteration unless it has few lines."""
 
-    def __init__(self, path: Path, skipped: Skipped) -> None:
+    def __init__(self, path: Path, skipped: list[str]) -> None:
         self._path, self._skipped, self._reported = path, skipped, 0
         self._kept: list[tuple[int, dict[str, Any]]] | None = None
         self.number = 0
@@ -150,7 +150,7 @@ class Lines:
                 self._skipped.append(why)
 
 
-def content_of(path: Path, skipped: Skipped) -> Content:
+def content_of(path: Path, skipped: list[str]) -> Content:
     """Return the content of a file. Unreadable places are added to `skipped` when they are reached.
 
     Raises:

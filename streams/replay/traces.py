@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import orjson
 from pydantic import ValidationError
@@ -102,7 +102,7 @@ def _rows(path: Path) -> Iterator[tuple[int, _Row]]:
             yield number, row
 
 
-def _lines(path: Path, file: IO[bytes]) -> Iterator[bytes]:
+def _lines(path: Path, file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
     try:
         while line := file.readline(MAX_LINE_BYTES + 1):
             if len(line) > MAX_LINE_BYTES:

@@ -138,8 +138,14 @@ def install(folder: Path, name: str, version: str) -> None:
     (information / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
 
 
-def audit(folder: Path, url: str) -> tuple[int, str]:
-    done = ended(sys.executable, AUDIT, "--osv-url", url, "--path", folder)
+def audit(folder: Path, url: str, npm: str = "") -> tuple[int, str]:
+    """`npm`: what npm's registry says; empty: nothing."""
+    program = folder / "bin" / "npm"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ncat <<'EOF'\n{npm}\nEOF\n")
+    program.chmod(0o755)
+    path = f"{program.parent}:{os.environ['PATH']}"
+    done = ended(sys.executable, AUDIT, "--osv-url", url, "--path", folder, env=os.environ | {"PATH": path})
     return done.returncode, done.stdout + done.stderr
 
 
@@ -162,4 +168,19 @@ def test_without_a_service_it_says_so_and_fails_nothing(tmp_path: Path) -> None:
     install(tmp_path, "victim", "1.0")
     actual, output = audit(tmp_path, f"http://127.0.0.1:{free_port()}/v1/query")
     assert (actual, "no advisory service can be asked here" in output) == (0, True), output
+    assert "npm: its registry cannot be asked here" in output
     assert "No broken requirements found" in output
+
+
+NPM = {"range": "<2", "severity": "high", "via": [{"title": "it runs what it reads"}]}
+
+
+@cases("known, code, says", {
+    "vulnerable": ({"left": NPM}, 1, "audit: npm: left <2: high: it runs what it reads"),
+    "not": ({}, 0, "audit: npm: 9 packages looked up, 0 known to be vulnerable"),
+})  # fmt: skip
+def test_what_npm_s_registry_knows_fails_too(known: dict[str, Any], code: int, says: str, tmp_path: Path) -> None:
+    answer = json.dumps({"vulnerabilities": known, "metadata": {"dependencies": {"total": 9}}})
+    with advisories({}) as url:
+        actual, output = audit(tmp_path, url, answer)
+    assert (actual, says in output) == (code, True), output
