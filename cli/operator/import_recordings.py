@@ -55,8 +55,7 @@ def import_recordings(
     if not count and not tally.files:
         fail(f"import: expected recordings in {', '.join(map(str, files))}, got none", Exit.NO)
     if tally.files or tally.places:
-        files_told = f"{tally.files} file{'' if tally.files == 1 else 's'} and {tally.places} place"
-        _say(f"{tally.events} events; skipped: {files_told}{'' if tally.places == 1 else 's'}")
+        _say(f"{tally.events} events; skipped: {_counted(tally.files, 'file')} and {_counted(tally.places, 'place')}")
     raise typer.Exit(tally.exit)
 
 
@@ -109,6 +108,10 @@ def _print_events(file: Path, start_ms: int, tally: _Tally, options: dict[str, A
         tally.place(f"{file}: expected calls of tools or turns of a model ({imported.form}), got none")
     for why in imported.skipped:
         tally.place(f"{file}: {why}")
+
+
+def _counted(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
 
 
 def _say(text: str) -> None:
