@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _OTHER_CLOCK_S: Final = 86_400.0
 GUARD: Final = ".guard"
@@ -16,6 +17,15 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder, by `XDG_STATE_HOME` or `HOME`; `haltline hook` has the same rule, without this import."""
     home = environ.get("XDG_STATE_HOME", "")
     return Path(home if home.startswith("/") else f"{environ.get('HOME', '')}/.local/state", "haltline", "sessions")
+
+
+def opened_file(path: Path) -> BinaryIO:
+    """Open a regular file to read it. Raises OSError for anything else, such as a FIFO, on which it does not wait."""
+    file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path}: expected a regular file")
+    return file
 
 
 class StoredSessions:

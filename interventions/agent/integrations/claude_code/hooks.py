@@ -177,12 +177,12 @@ class Sessions:
             if event == "Stop":
                 await self._tell_last_turns(hook, session)
             else:  # of a subagent without an id, as in older releases: its agent continues
-                self._tell_turns(hook, session)
+                await self._tell_turns(hook, session)
             session.abandon()  # a call that the user did not allow has no end event
         return await self._if_stopped(event, session)
 
     async def _on_call(self, hook: Mapping[str, Any], session: FrameworkSession) -> JsonObject:
-        self._tell_turns(hook, session)
+        await self._tell_turns(hook, session)
         stop = self._stop_of(session)
         if stop is not None and self._is_local and not self._is_enforced:
             return self._refusal(stop, hook)
@@ -319,11 +319,10 @@ class Sessions:
         if lacks:
             session.turn()
 
-    def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
-        transcript = self._transcript(hook)
-        for turn in () if transcript is None else transcript.read():
-            session.turn(*turn)
-        if transcript is not None:
+    async def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
+        if (transcript := self._transcript(hook)) is not None:
+            for turn in await transcript.read():
+                session.turn(*turn)
             transcript.is_expected = True
 
     def _transcript(self, hook: Mapping[str, Any]) -> Transcript | None:
