@@ -1,13 +1,15 @@
 """`haltline hook`: the command that a coding agent's hooks run. Standard library only: it starts with every tool call.
 
-It passes the hook's input to this user's companion process, which it starts if none runs, and prints the answer
-(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in a quarter of the time if one
-runs.
-Without a companion, the guard's fail policy decides: calls with a destructive name are refused and others are allowed;
-after a known kill, all are refused.
+It passes the hook's input to this user's companion process, which it starts if none runs, and continues if it was
+suspended, and prints the answer (`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same
+in a quarter of the time if one runs.
+Without a companion, calls that destroy something are refused, by what they would run and not only by their name, and
+others are allowed; after a known kill, all are refused. The user reads why.
 """
 
+import contextlib
 import os
+import signal
 import sys
 import time
 
@@ -16,7 +18,7 @@ from haltline.cli.agent.hook_request import (
     MAX_BYTES,
     Reply,
     agent_of,
-    folder_of,
+    folders_of,
     head_of,
     is_private,
     place,
@@ -106,14 +108,15 @@ def environment(arguments: list[str]) -> dict[str, str]:
 
 
 def _answered(arguments: list[str], raw: bytes) -> Reply:
-    path, agent, head, why = place(arguments, os.environ), agent_of(arguments), head_of(arguments, os.environ), ""
-    folder, stored = os.path.dirname(path), state_folder_of(os.environ)
+    agent, head, stored = agent_of(arguments), head_of(arguments, os.environ), state_folder_of(os.environ)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for folder in {folders_of(os.environ)[0], folders_of(os.environ)[-1]}:
+            with contextlib.suppress(OSError):
+                os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        path, why = place(arguments, os.environ), ""
+        _continue(path)
         reply = request_reply(path, head, raw)
-        if not is_private(folder):
-            why = f"{folder}: expected a folder that is this user's alone (mode 700), got another; HALTLINE_RUN_DIR"
-        elif reply is None and _is_hook(agent, raw):
+        if reply is None and _is_hook(agent, raw):
             try:
                 os.environ.update(environment(arguments))
                 settings_file.apply("hook")
@@ -125,6 +128,16 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
     except (Unanswered, OSError) as error:
         reply, why = None, str(error)
     return reply or _by_policy(stored, agent, raw, why)
+
+
+def _continue(path: str) -> None:
+    """Continue a companion that was suspended (SIGSTOP)."""
+    with contextlib.suppress(OSError, ValueError), open(_beside(path, "lock"), encoding="ascii") as lock:
+        os.kill(int(lock.read(20)), signal.SIGCONT)
+
+
+def _beside(path: str, kind: str) -> str:
+    return f"{path.removesuffix('.sock')}.{kind}"
 
 
 def _is_hook(agent: str, raw: bytes) -> bool:
@@ -164,8 +177,8 @@ def _start(path: str, stored: str, why: str) -> None:
     """Start a companion and wait until it answers; of several started at once, one stays."""
     import subprocess
 
-    log = path.removesuffix(".sock") + ".log"
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+    log = _beside(path, "log")
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", _COMPANION, path, stored, *filter(None, [why])],
             stdin=subprocess.DEVNULL,
@@ -194,10 +207,13 @@ def _release(sessions: list[str]) -> int:
         given = " ".join(sessions) or "none"
         print(f"haltline: hook: release: expected the id of one session that was stopped, got {given}", file=sys.stderr)
         return 2
-    (session_id,), folder, stored = sessions, folder_of(os.environ), Stored(Path(state_folder_of(os.environ)))
+    (session_id,), stored = sessions, Stored(Path(state_folder_of(os.environ)))
     was_stopped = stored.forget(session_id)
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        if name.endswith(".sock"):
-            request_reply(os.path.join(folder, name), "\0release", session_id.encode())
+    for folder in filter(os.path.isdir, folders_of(os.environ)):
+        for name in os.listdir(folder) if is_private(folder) else ():
+            if name.endswith(".sock"):
+                path = os.path.join(folder, name)
+                _continue(path)
+                request_reply(path, "\0release", session_id.encode())
     print(f"{session_id}: {'it may go on' if was_stopped else 'it was not stopped on this machine'}")
     return 0 if was_stopped else 1

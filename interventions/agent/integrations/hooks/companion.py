@@ -200,11 +200,13 @@ def main() -> int:
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
     socket, folder, why = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:])
-    with socket.with_suffix(".lock").open("w") as lock:
+    with open(os.open(socket.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
+        lock.truncate()
+        print(os.getpid(), file=lock, flush=True)
         asyncio.run(_companion(socket, Stored(folder), why).serve())
     return 0
 

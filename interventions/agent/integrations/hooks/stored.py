@@ -64,12 +64,13 @@ class Stored(StoredSessions):
         return any(was_stopped)
 
     def is_first_notice(self, session_id: str) -> bool:
-        """Return whether the user has not been notified before that no verdicts are available."""
-        try:
+        """Return whether the user has not been notified before that no verdicts are available, as far as is known."""
+        with contextlib.suppress(OSError):
             self.prepare()
-            os.close(os.open(self.file(session_id, _NOTIFIED), os.O_CREAT | os.O_EXCL, 0o600))
-        except OSError:
-            return False
+            try:
+                os.close(os.open(self.file(session_id, _NOTIFIED), os.O_CREAT | os.O_EXCL, 0o600))
+            except FileExistsError:
+                return False
         return True
 
     def prune(self, ttl_s: float) -> None:
