@@ -24,7 +24,6 @@ from haltline.cli.agent.hook_request import (
     place,
     put,
     request_reply,
-    state_folder_of,
 )
 
 _USAGE = """\
@@ -108,7 +107,7 @@ def environment(arguments: list[str]) -> dict[str, str]:
 
 
 def _answered(arguments: list[str], raw: bytes) -> Reply:
-    agent, head, stored = agent_of(arguments), head_of(arguments, os.environ), state_folder_of(os.environ)
+    agent, head = agent_of(arguments), head_of(arguments, os.environ)
     try:
         for folder in {folders_of(os.environ)[0], folders_of(os.environ)[-1]}:
             with contextlib.suppress(OSError):
@@ -122,12 +121,12 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
                 settings_file.apply("hook")
             except ValueError as error:
                 why = str(error)
-            _start(path, stored, why)
+            _start(path, why)
             reply = request_reply(path, head, raw)
             why = why or "its companion ended before it answered"
     except (Unanswered, OSError) as error:
         reply, why = None, str(error)
-    return reply or _by_policy(stored, agent, raw, why)
+    return reply or _by_policy(agent, raw, why)
 
 
 def _continue(path: str) -> None:
@@ -150,17 +149,15 @@ def _is_hook(agent: str, raw: bytes) -> bool:
         return False
 
 
-def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
+def _by_policy(agent: str, raw: bytes, why: str) -> Reply:
     """The answer without a companion."""
-    from pathlib import Path
-
     from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, event_of, reply_of
     from haltline.interventions.agent.integrations.hooks.stored import Stored
     from haltline.interventions.agent.integrations.hooks.unanswered import unanswered, unread
 
     if agent not in DIALECTS:
         why = f"--for: expected one of {', '.join(DIALECTS)}, got {agent!r}"
-    dialect, stored, event = DIALECTS.get(agent, DIALECTS["claude-code"]), Stored(Path(folder)), ""
+    dialect, stored, event = DIALECTS.get(agent, DIALECTS["claude-code"]), Stored.of_user(os.environ), ""
     try:
         hook = dialect.hook_of(raw)
         event = str(hook.get("hook_event_name"))
@@ -173,14 +170,14 @@ def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
     return code, texts[:out], texts[out:]
 
 
-def _start(path: str, stored: str, why: str) -> None:
+def _start(path: str, why: str) -> None:
     """Start a companion and wait until it answers; of several started at once, one stays."""
     import subprocess
 
     log = _beside(path, "log")
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _COMPANION, path, stored, *filter(None, [why])],
+            [sys.executable, "-P", "-m", _COMPANION, path, *filter(None, [why])],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -199,15 +196,13 @@ def _start(path: str, stored: str, why: str) -> None:
 
 
 def _release(sessions: list[str]) -> int:
-    from pathlib import Path
-
     from haltline.interventions.agent.integrations.hooks.stored import Stored
 
     if len(sessions) != 1 or sessions[0].startswith("-"):
         given = " ".join(sessions) or "none"
         print(f"haltline: hook: release: expected the id of one session that was stopped, got {given}", file=sys.stderr)
         return 2
-    (session_id,), stored = sessions, Stored(Path(state_folder_of(os.environ)))
+    (session_id,), stored = sessions, Stored.of_user(os.environ)
     was_stopped = stored.forget(session_id)
     for folder in filter(os.path.isdir, folders_of(os.environ)):
         for name in os.listdir(folder) if is_private(folder) else ():

@@ -26,6 +26,7 @@ _WITH_A_PERSON = ("cli", "claude-vscode", "claude-desktop")
 _ALONE = {"codex": ("exec", "e"), "gemini-cli": ("-p", "--prompt")}
 """Arguments with which an agent works without a person at the terminal."""
 _SIGINT = 2
+_OWN_FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
 Reply = tuple[int, bytes, bytes]
 """The exit code, standard output and standard error."""
 
@@ -123,10 +124,10 @@ def is_private(folder: str) -> bool:
     """Make a folder that only this user can enter, or make it one. False: it is another user's, or cannot be made."""
     try:
         try:
+            found = posix.open(folder, _OWN_FOLDER)
+        except FileNotFoundError:
             posix.mkdir(folder, 0o700)
-        except FileExistsError:
-            pass
-        found = posix.open(folder, posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC)
+            found = posix.open(folder, _OWN_FOLDER)
     except OSError:
         return False
     try:

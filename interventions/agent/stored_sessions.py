@@ -21,7 +21,7 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 
 def opened_file(path: Path) -> BinaryIO:
     """Open a regular file to read it. Raises OSError for anything else, such as a FIFO, on which it does not wait."""
-    file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")
+    file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")  # noqa: SIM115 - the caller's
     if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
         file.close()
         raise OSError(f"{path}: expected a regular file")

@@ -196,10 +196,10 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def main() -> int:
-    """Run the companion of a socket, which stores in a folder; the third argument: why no verdicts are available."""
+    """Run the companion of a socket; the second argument: why no verdicts are available."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
-    socket, folder, why = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:])
+    socket, why = Path(sys.argv[1]), "".join(sys.argv[2:])
     with open(os.open(socket.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -207,7 +207,7 @@ def main() -> int:
             return 0
         lock.truncate()
         print(os.getpid(), file=lock, flush=True)
-        asyncio.run(_companion(socket, Stored(folder), why).serve())
+        asyncio.run(_companion(socket, Stored.of_user(os.environ), why).serve())
     return 0
 
 

@@ -2,6 +2,7 @@ import contextlib
 import io
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -38,7 +39,7 @@ class ClaudeCode:
         patient = {"HALTLINE_BUDGET_S": "20", "HALTLINE_START_BUDGET_S": "20"}
         if bootstrap == NOWHERE:
             patient["HALTLINE_CLOSE_BUDGET_S"] = "0.1"
-        own = {"HALTLINE_RUN_DIR": str(folder), "XDG_STATE_HOME": str(folder / "state")}
+        own = {"HALTLINE_RUN_DIR": str(folder), "XDG_STATE_HOME": str(folder / "state"), "HOME": str(folder)}
         self.environment = {**os.environ, **own, **patient, **environment}
         self.options = ["--bootstrap", bootstrap]
 
@@ -310,6 +311,25 @@ def test_whatever_lies_where_the_companion_is_to_be_found_it_answers_from_a_fold
     assert (answer["continue"], len(claude.companions())) == (False, 1)
     (socket,) = folder.rglob("*.sock")
     assert (socket.parent.stat().st_uid, socket.parent.stat().st_mode & 0o777) == (os.getuid(), 0o700)
+
+
+def test_a_stop_stays_where_the_folder_of_stops_was_removed_and_its_user_is_told(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    claude.options = ["--local"]
+    for number in range(3):
+        claude.pre("delete_asset", f"d{number}")
+        claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+    stored = folder / "state/haltline/sessions"
+    shutil.rmtree(stored)
+    assert claude.pre("Read", "t1")["continue"] is False, "the companion knows"
+    assert [*stored.glob("*.stop")] != []
+    claude.end(signal.SIGKILL)
+    shutil.rmtree(stored)
+    stop = claude.pre("Read", "t2")["stopReason"]
+    assert ("3 deletes on" in stop, "had been removed, which does not release the session" in stop) == (True, True)
+    with mock.patch.dict(os.environ, claude.environment):
+        assert hook.main(["release", "s1"]) == 0
+    assert claude.pre("Read", "t3") == {}
 
 
 def test_without_any_folder_what_destroys_is_refused_by_its_text_and_the_user_is_told(folder: Path) -> None:
