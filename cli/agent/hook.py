@@ -36,13 +36,14 @@ usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix T
 Reads one hook of an agent (claude-code, codex, gemini-cli, cline or opencode) as JSON on standard input, publishes
 it as an event, and answers a call with the decision: with --local that of this machine, else a worker's. `install`
 adds the hook to the agent's settings in this folder and shows the change, `uninstall` undoes it. `release` lets a
-session go on that was stopped with --local.
+session go on that was stopped with --local. For a release, an uninstall and other options of an installed hook, a
+person types a code that the terminal shows; a process below an agent is refused.
 The options, and all other settings of a guard, can be set in the environment as well (HALTLINE_BOOTSTRAP ...), or in
 the user's ~/.config/haltline/haltline.toml; a haltline.toml of the working directory is not read.
 HALTLINE_HOOK_APPROVAL=ask: the user of the terminal answers calls that need an approval; deny: they are refused.
 
 Exit codes: 0 answered; 1 no verdict could be obtained, and the call runs; 2 the input cannot be read as a hook, so
-the call is not made (the agent blocks it, and shows the message to the model). `install`: 2 set up wrongly.
+the call is not made (the agent blocks it, and shows the message to the model). `install`: 2 set up wrongly, or refused.
 
 Example: haltline hook install --for codex --local
 """
@@ -65,9 +66,9 @@ class Unanswered(Exception):
 def main(arguments: list[str]) -> int:
     """Run the command with the arguments after `hook`. Returns the exit code."""
     if arguments[:1] in (["install"], ["uninstall"]):
-        from haltline.cli.agent import hook_settings
+        from haltline.cli.agent import hook_settings, persons
 
-        return hook_settings.main(arguments)
+        return hook_settings.main(arguments, refusal=persons.refusal)
     if "-h" in arguments or "--help" in arguments:
         print(_USAGE, end="")
         return 0
@@ -196,11 +197,15 @@ def _start(path: str, why: str) -> None:
 
 
 def _release(sessions: list[str]) -> int:
+    from haltline.cli.agent.persons import refusal
     from haltline.interventions.agent.integrations.hooks.stored import Stored
 
     if len(sessions) != 1 or sessions[0].startswith("-"):
         given = " ".join(sessions) or "none"
         print(f"haltline: hook: release: expected the id of one session that was stopped, got {given}", file=sys.stderr)
+        return 2
+    if why := refusal(f"release {sessions[0]}"):
+        print(f"haltline: hook: {why}", file=sys.stderr)
         return 2
     (session_id,), stored = sessions, Stored.of_user(os.environ)
     was_stopped = stored.forget(session_id)

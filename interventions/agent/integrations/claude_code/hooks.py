@@ -129,6 +129,11 @@ class Sessions:
     def _main_session(self) -> FrameworkSession | None:
         return self._sessions.get(self._main_id)
 
+    def settings_changed(self, file: str) -> None:
+        """Report that settings of the hook are not as they were when it was installed."""
+        if (main := self._main_session) is not None:
+            main.guard.settings_changed(file)
+
     def stored(self) -> bytes | None:
         """Return the counts of the session for a later process; None unless it is decided on here."""
         main = self._main_session

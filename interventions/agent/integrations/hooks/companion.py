@@ -21,7 +21,9 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
+from haltline.interventions.agent.integrations.hooks.ancestors import Process, agent_above, of_hook, peer_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
+from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, unanswered, unread
 from haltline.interventions.agent.settings import GuardSettings
@@ -38,8 +40,11 @@ ATTENDED: Final = "attended"
 """Follows the agent's name if a person writes the prompts of this agent."""
 RELEASE: Final = "\0release"
 """Sent instead of an agent's name, to release the session that follows. No argument has such a name."""
+_OF_PROCESS: Final = frozenset({"SessionStart", "UserPromptSubmit"})
+"""Hooks at which the process of a session may be another one; a prompt that an agent writes ends no hold."""
 _SIGN_OF_LIFE_S = 5.0
 _NOT_SET = "No broker is set (--bootstrap), and it is not set to decide here: haltline hook install --local"
+_CHANGED = "If you changed it, haltline hook install notes it as it is now; if not, look what did."
 _MAX_BYTES = 64 * 1024 * 1024
 Make = Callable[[str, Earlier], Sessions]
 """Creates the guards of one session of an agent, by the agent's name and what is stored of the session."""
@@ -52,18 +57,25 @@ class _Held:
     sessions: Sessions
     used_s: float = 0.0
     busy: int = 0
+    place: str = ""
+    """The folder in which it began."""
     late: list[str] = field(default_factory=list)
     """Hints that wait for a result."""
+    told: set[Change] = field(default_factory=set)
+    """Changed settings that its user knows of."""
 
 
 class Companion:
     """Answers hooks on a socket, for any number of sessions."""
 
-    def __init__(self, make: Make, socket: Path, stored: Stored, *, idle_s: float = IDLE_S, why: str = "") -> None:
+    def __init__(
+        self, make: Make, socket: Path, stored: Stored, installed: Installed, *, idle_s: float = IDLE_S, why: str = ""
+    ) -> None:
         """`why`: the reason that there are no verdicts, if so."""
         self._make = make
         self._socket = socket
         self._stored = stored
+        self._installed = installed
         self._idle_s = idle_s
         self._why = why
         self._held: dict[str, _Held] = {}
@@ -111,7 +123,8 @@ class Companion:
         try:
             head, _, raw = (await _read_request(reader)).partition(b"\n")
             agent, _, marks = head.decode(errors="replace").partition(" ")
-            answer = asyncio.ensure_future(self._reply(agent, raw, is_attended=marks == ATTENDED))
+            peer = peer_of(writer.get_extra_info("socket"))
+            answer = asyncio.ensure_future(self._reply(agent, raw, peer, is_attended=marks == ATTENDED))
             while not (await asyncio.wait({answer}, timeout=_SIGN_OF_LIFE_S))[0]:
                 writer.write(b" ")
             writer.write(answer.result())
@@ -125,10 +138,11 @@ class Companion:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _reply(self, agent: str, raw: bytes, *, is_attended: bool) -> bytes:
+    async def _reply(self, agent: str, raw: bytes, peer: int = 0, *, is_attended: bool) -> bytes:
+        """Return the reply to a request. `peer`: the process that sent it; 0: not known."""
         dialect = DIALECTS.get(agent)
         if dialect is None:
-            if agent == RELEASE:
+            if agent == RELEASE and await asyncio.to_thread(agent_above, peer, self._stored.agents()) is None:
                 await self._release(raw.decode(errors="replace"))
             return b"0 0 0\n" if agent in {RELEASE, PING} else b""
         session_id = event = ""
@@ -138,19 +152,22 @@ class Companion:
             if self._why:
                 answer = unanswered(self._stored, hook, self._why)
             else:
-                answer = await self._answer(agent, hook, is_attended=is_attended)
+                answer = await self._answer(agent, hook, peer, is_attended=is_attended)
         except ValueError as error:  # including invalid JSON
             event = event or event_of(raw)
             answer = unread(self._stored, session_id, event, str(error))
         return reply_of(dialect, event, answer)
 
-    async def _answer(self, agent: str, hook: dict[str, Any], *, is_attended: bool) -> Answer:
+    async def _answer(self, agent: str, hook: dict[str, Any], peer: int, *, is_attended: bool) -> Answer:
         session_id, event = hook["session_id"], hook.get("hook_event_name")
         held = self._held.get(session_id)
         if held is None:
-            held = self._held[session_id] = _Held(self._make(agent, self._stored.earlier(session_id)))
+            held = _Held(self._make(agent, self._stored.earlier(session_id)), place=str(hook.get("cwd") or ""))
+            self._held[session_id] = held
         held.busy += 1
         is_attended = is_attended or hook.get("is_attended") is True
+        if event in _OF_PROCESS or not held.used_s:
+            is_attended &= await asyncio.to_thread(self._note_agent, session_id, peer) is None
         try:
             out = await held.sessions.answer(hook, is_attended=is_attended)
         finally:
@@ -161,6 +178,8 @@ class Companion:
         self._stored.keep(session_id, held.sessions.stored())
         if event == "PreToolUse" and stop is None and (why := held.sessions.degraded):
             out |= not_decided(self._stored, session_id, why)
+        if event != "SessionEnd":
+            _tell_changes(held, set(self._installed.changes(held.place)), out)
         if DIALECTS[agent].hints_late:
             _delay(event, out, held.late)
         if event == "SessionEnd":
@@ -169,6 +188,13 @@ class Companion:
                 return Answer(out, stop.text_for(session_id), 1)
         return Answer(out)
 
+    def _note_agent(self, session_id: str, peer: int) -> Process | None:
+        """Store which process is the session's agent. Returns the agent that started it, if one did."""
+        agent, above = of_hook(peer, self._stored.agents())
+        if agent is not None:
+            self._stored.note_agent(session_id, agent.started)
+        return above
+
     async def _release(self, session_id: str) -> None:
         """Release a session: forget its stop, and its counts."""
         await self._end(session_id)
@@ -176,6 +202,16 @@ class Companion:
         from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
 
         forget_kill(session_id)
+
+
+def _tell_changes(held: _Held, changed: set[Change], out: dict[str, Any]) -> None:
+    """Report newly changed settings, to the user in the output of a hook, and to the topic."""
+    files = sorted({change.file for change in changed - held.told})
+    held.told = changed
+    for file in files:
+        held.sessions.settings_changed(file)
+        told = f"haltline: {file} is not as it was when the hook was installed. {_CHANGED}"
+        out["systemMessage"] = "\n".join(filter(None, (out.get("systemMessage"), told)))
 
 
 def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
@@ -236,7 +272,7 @@ def _companion(socket: Path, stored: Stored, why: str) -> Companion:
     policy = settings.policy if isinstance(settings.policy, Policy) else Policy()
     stored.prune(policy.session_ttl_h * 3600)
     idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
-    return Companion(make, socket, stored, idle_s=idle_s, why=why)
+    return Companion(make, socket, stored, Installed(os.environ), idle_s=idle_s, why=why)
 
 
 def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:

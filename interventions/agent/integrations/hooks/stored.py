@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Final, Self
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, Stop
+from haltline.interventions.agent.integrations.hooks.ancestors import Started
 from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 
 MAX_STOPS: Final = 10_000
 MAX_STATES: Final = 1_000
-_STOP, _STATE, _NOTIFIED = ".stop", ".state", ".notified"
+_STOP, _STATE, _NOTIFIED, _AGENT = ".stop", ".state", ".notified", ".agent"
 _REMOVED: Final = "The record of this stop had been removed, which does not release the session."
 
 
@@ -73,6 +74,19 @@ class Stored(StoredSessions):
         if state is not None:
             self.write(session_id, _STATE, state)
 
+    def note_agent(self, session_id: str, agent: Started) -> None:
+        """Store the process that is the agent of a session."""
+        self.write(session_id, _AGENT, json.dumps(agent).encode())
+
+    def agents(self) -> set[Started]:
+        """Return the processes that are known as agents."""
+        found = set()
+        for file in self._folder.glob(f"*{_AGENT}"):
+            with contextlib.suppress(OSError, ValueError, TypeError):
+                pid, start = json.loads(file.read_bytes())
+                found.add((int(pid), str(start)))
+        return found
+
     def forget(self, session_id: str) -> bool:
         """Release a session: forget its stop, and its counts. Returns whether it was stopped."""
         self._written.pop(session_id, None)
@@ -95,6 +109,7 @@ class Stored(StoredSessions):
         for kinds, most, oldest_s in (
             (_STATE, MAX_STATES, ttl_s),
             (_NOTIFIED, MAX_STATES, ttl_s),
+            (_AGENT, MAX_STATES, ttl_s),
             (_STOP, MAX_STOPS, None),
             (GUARD, MAX_STOPS, None),
         ):

@@ -24,6 +24,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from tests.at_terminal import at_terminal
 from tests.builders import cases
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import QuickBroker
@@ -31,6 +32,7 @@ from tests.programs import ended
 from tests.waiting import wait_until
 
 NOWHERE = "127.0.0.1:9"
+HALTLINE = (sys.executable, "-m", "haltline.cli")
 
 
 class ClaudeCode:
@@ -61,7 +63,11 @@ class ClaudeCode:
         return subprocess.CompletedProcess(self.options, code, out.getvalue(), err.getvalue())
 
     def in_a_process(self, text: str) -> subprocess.CompletedProcess[str]:
-        return ended(sys.executable, "-m", "haltline.cli", "hook", *self.options, input=text, env=self.environment)
+        return ended(*HALTLINE, "hook", *self.options, input=text, env=self.environment)
+
+    def release(self) -> subprocess.CompletedProcess[str]:
+        """Its user releases the session."""
+        return at_terminal(*HALTLINE, "hook", "release", "s1", env=self.environment)
 
     def pre(self, tool: str, call_id: str = "t1") -> dict[str, Any]:
         done = self("PreToolUse", tool_name=tool, tool_use_id=call_id)
@@ -198,9 +204,7 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
     folder.chmod(0o777)
     assert claude.pre("Read", "t10")["stopReason"] == reason, "the same without a companion"
     folder.chmod(0o700)
-    with mock.patch.dict(os.environ, claude.environment):
-        assert hook.main(["release", "s1"]) == 0
-        assert hook.main(["release", "s1"]) == 1
+    assert [claude.release().returncode for _ in range(2)] == [0, 1]
     assert claude.pre("Read", "t11") == {}
 
 
@@ -327,8 +331,7 @@ def test_a_stop_stays_where_the_folder_of_stops_was_removed_and_its_user_is_told
     shutil.rmtree(stored)
     stop = claude.pre("Read", "t2")["stopReason"]
     assert ("3 deletes on" in stop, "had been removed, which does not release the session" in stop) == (True, True)
-    with mock.patch.dict(os.environ, claude.environment):
-        assert hook.main(["release", "s1"]) == 0
+    assert claude.release().returncode == 0
     assert claude.pre("Read", "t3") == {}
 
 
