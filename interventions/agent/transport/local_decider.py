@@ -2,6 +2,7 @@
 
 import os
 import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Mapping
 from copy import copy
@@ -9,7 +10,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
 
-from haltline.interventions.agent.calls.event_publisher import now_ms
 from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.control import freeze
@@ -169,7 +169,7 @@ _BUILT: deque[Core] = deque(maxlen=8)
 
 def effect_of(action: str, args: Mapping[str, Any]) -> Effect:
     """Return the effect of a call by its name and by what it would run. Raises ValueError if it is no valid call."""
-    event = ActionEvent(event_id="1", kind=Kind.PROPOSED, session_id="1", time=now_ms(), action=action, args=dict(args))
+    event = ActionEvent(event_id="1", kind=Kind.PROPOSED, session_id="1", time=time.time_ns() // 1_000_000, action=action, args=dict(args))
     return _of_defaults().effect_of(event)
 
 
