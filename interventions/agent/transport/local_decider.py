@@ -169,7 +169,14 @@ _BUILT: deque[Core] = deque(maxlen=8)
 
 def effect_of(action: str, args: Mapping[str, Any]) -> Effect:
     """Return the effect of a call by its name and by what it would run. Raises ValueError if it is no valid call."""
-    event = ActionEvent(event_id="1", kind=Kind.PROPOSED, session_id="1", time=time.time_ns() // 1_000_000, action=action, args=dict(args))
+    event = ActionEvent(
+        event_id="1",
+        kind=Kind.PROPOSED,
+        session_id="1",
+        time=time.time_ns() // 1_000_000,
+        action=action,
+        args=dict(args),
+    )
     return _of_defaults().effect_of(event)
 
 

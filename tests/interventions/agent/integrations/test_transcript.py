@@ -187,6 +187,11 @@ def test_a_subagents_turns_are_those_of_its_own_transcript(tmp_path: Path) -> No
     assert turns_of(hooks, "s1/a8") == [None]
 
 
+def without_end(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
 @cases(
     "make",
     {
@@ -194,7 +199,7 @@ def test_a_subagents_turns_are_those_of_its_own_transcript(tmp_path: Path) -> No
         "a link to a device without an end": lambda path: path.symlink_to("/dev/zero"),
         "a link to itself": lambda path: path.symlink_to(path),
         "a folder": Path.mkdir,
-        "a line without an end": lambda path: path.touch() or os.truncate(path, 1 << 40),
+        "a line without an end": without_end,
     },
 )
 def test_a_transcript_that_never_ends_costs_no_call_its_verdict(tmp_path: Path, make: Callable[[Path], object]) -> None:
