@@ -20,7 +20,6 @@ from haltline.cli.agent.hook_request import (
     agent_of,
     folders_of,
     head_of,
-    is_private,
     place,
     put,
     request_reply,
@@ -207,13 +206,6 @@ def _release(sessions: list[str]) -> int:
     if why := refusal(f"release {sessions[0]}"):
         print(f"haltline: hook: {why}", file=sys.stderr)
         return 2
-    (session_id,), stored = sessions, Stored.of_user(os.environ)
-    was_stopped = stored.forget(session_id)
-    for folder in filter(os.path.isdir, folders_of(os.environ)):
-        for name in os.listdir(folder) if is_private(folder) else ():
-            if name.endswith(".sock"):
-                path = os.path.join(folder, name)
-                _continue(path)
-                request_reply(path, "\0release", session_id.encode())
+    session_id, was_stopped = sessions[0], Stored.of_user(os.environ).release(sessions[0])
     print(f"{session_id}: {'it may go on' if was_stopped else 'it was not stopped on this machine'}")
     return 0 if was_stopped else 1

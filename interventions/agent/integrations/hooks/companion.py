@@ -15,13 +15,14 @@ import fcntl
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
-from haltline.interventions.agent.integrations.hooks.ancestors import Process, agent_above, of_hook, peer_of
+from haltline.interventions.agent.integrations.hooks.ancestors import Process, of_hook, peer_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
@@ -36,10 +37,9 @@ IDLE_S: Final = 1800.0
 LINGERS_S: Final = 60.0
 """Seconds that a companion without a session waits for the next."""
 PING: Final = "\0ping"
+"""Sent instead of an agent's name. No argument has such a name."""
 ATTENDED: Final = "attended"
 """Follows the agent's name if a person writes the prompts of this agent."""
-RELEASE: Final = "\0release"
-"""Sent instead of an agent's name, to release the session that follows. No argument has such a name."""
 _OF_PROCESS: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Hooks at which the process of a session may be another one; a prompt that an agent writes ends no hold."""
 _SIGN_OF_LIFE_S = 5.0
@@ -61,7 +61,7 @@ class _Held:
     """The folder in which it began."""
     late: list[str] = field(default_factory=list)
     """Hints that wait for a result."""
-    told: set[Change] = field(default_factory=set)
+    reported: set[Change] = field(default_factory=set)
     """Changed settings that its user knows of."""
 
 
@@ -79,6 +79,9 @@ class Companion:
         self._idle_s = idle_s
         self._why = why
         self._held: dict[str, _Held] = {}
+        self._since_ns = time.time_ns()
+        self._released_ns: dict[str, int] = {}
+        """Releases of sessions since then."""
         self._used = asyncio.Event()
         self._busy = 0
 
@@ -115,7 +118,16 @@ class Companion:
         held = self._held.pop(session_id, None)
         if held is not None:
             await held.sessions.close()
-            self._stored.keep(session_id, held.sessions.stored())
+            if not self._is_released(session_id):
+                self._stored.keep(session_id, held.sessions.stored())
+
+    def _is_released(self, session_id: str) -> bool:
+        """Return whether the session's user has released it since this was last asked, or since the companion began."""
+        released_ns = self._stored.released_ns(session_id)
+        is_new = released_ns > self._released_ns.get(session_id, self._since_ns)
+        if is_new:
+            self._released_ns[session_id] = released_ns
+        return is_new
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._busy += 1
@@ -142,9 +154,7 @@ class Companion:
         """Return the reply to a request. `peer`: the process that sent it; 0: not known."""
         dialect = DIALECTS.get(agent)
         if dialect is None:
-            if agent == RELEASE and await asyncio.to_thread(agent_above, peer, self._stored.agents()) is None:
-                await self._release(raw.decode(errors="replace"))
-            return b"0 0 0\n" if agent in {RELEASE, PING} else b""
+            return b"0 0 0\n" if agent == PING else b""
         session_id = event = ""
         try:
             hook = dialect.hook_of(raw)
@@ -160,6 +170,8 @@ class Companion:
 
     async def _answer(self, agent: str, hook: dict[str, Any], peer: int, *, is_attended: bool) -> Answer:
         session_id, event = hook["session_id"], hook.get("hook_event_name")
+        if self._is_released(session_id):
+            await self._release(session_id)
         held = self._held.get(session_id)
         if held is None:
             held = _Held(self._make(agent, self._stored.earlier(session_id)), place=str(hook.get("cwd") or ""))
@@ -179,7 +191,7 @@ class Companion:
         if event == "PreToolUse" and stop is None and (why := held.sessions.degraded):
             out |= not_decided(self._stored, session_id, why)
         if event != "SessionEnd":
-            _tell_changes(held, set(self._installed.changes(held.place)), out)
+            _report_changes(held, set(self._installed.changes(held.place)), out)
         if DIALECTS[agent].hints_late:
             _delay(event, out, held.late)
         if event == "SessionEnd":
@@ -196,7 +208,7 @@ class Companion:
         return above
 
     async def _release(self, session_id: str) -> None:
-        """Release a session: forget its stop, and its counts."""
+        """Let a session begin anew that its user has released, in whichever folder this companion serves."""
         await self._end(session_id)
         self._stored.forget(session_id)
         from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
@@ -204,14 +216,14 @@ class Companion:
         forget_kill(session_id)
 
 
-def _tell_changes(held: _Held, changed: set[Change], out: dict[str, Any]) -> None:
+def _report_changes(held: _Held, changed: set[Change], out: dict[str, Any]) -> None:
     """Report newly changed settings, to the user in the output of a hook, and to the topic."""
-    files = sorted({change.file for change in changed - held.told})
-    held.told = changed
+    files = sorted({change.file for change in changed - held.reported})
+    held.reported = changed
     for file in files:
         held.sessions.settings_changed(file)
-        told = f"haltline: {file} is not as it was when the hook was installed. {_CHANGED}"
-        out["systemMessage"] = "\n".join(filter(None, (out.get("systemMessage"), told)))
+        reported = f"haltline: {file} is not as it was when the hook was installed. {_CHANGED}"
+        out["systemMessage"] = "\n".join(filter(None, (out.get("systemMessage"), reported)))
 
 
 def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:

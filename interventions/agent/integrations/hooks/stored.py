@@ -19,7 +19,7 @@ from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, 
 
 MAX_STOPS: Final = 10_000
 MAX_STATES: Final = 1_000
-_STOP, _STATE, _NOTIFIED, _AGENT = ".stop", ".state", ".notified", ".agent"
+_STOP, _STATE, _NOTIFIED, _AGENT, _RELEASED = ".stop", ".state", ".notified", ".agent", ".released"
 _REMOVED: Final = "The record of this stop had been removed, which does not release the session."
 
 
@@ -87,8 +87,21 @@ class Stored(StoredSessions):
                 found.add((int(pid), str(start)))
         return found
 
+    def release(self, session_id: str) -> bool:
+        """Release a session, in every companion that has it. Returns whether it was stopped."""
+        was_stopped = self.forget(session_id)
+        self.write(session_id, _RELEASED, b"")
+        return was_stopped
+
+    def released_ns(self, session_id: str) -> int:
+        """Return when the session was last released; 0: never."""
+        try:
+            return self.file(session_id, _RELEASED).stat().st_mtime_ns
+        except OSError:
+            return 0
+
     def forget(self, session_id: str) -> bool:
-        """Release a session: forget its stop, and its counts. Returns whether it was stopped."""
+        """Forget the stop of a session, and its counts. Returns whether it was stopped."""
         self._written.pop(session_id, None)
         was_stopped = [self._remove_stop(session_id), self.remove(session_id, GUARD)]
         self.remove(session_id, _STATE)
@@ -110,6 +123,7 @@ class Stored(StoredSessions):
             (_STATE, MAX_STATES, ttl_s),
             (_NOTIFIED, MAX_STATES, ttl_s),
             (_AGENT, MAX_STATES, ttl_s),
+            (_RELEASED, MAX_STATES, ttl_s),
             (_STOP, MAX_STOPS, None),
             (GUARD, MAX_STOPS, None),
         ):

@@ -201,11 +201,13 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
 
     reason = claude.pre("Read", "t9")["stopReason"]
     assert reason.endswith("To let it go on: haltline hook release s1")
-    folder.chmod(0o777)
-    assert claude.pre("Read", "t10")["stopReason"] == reason, "the same without a companion"
-    folder.chmod(0o700)
+    claude.environment["HALTLINE_RUN_DIR"] = str(folder / "of ssh")
+    assert claude.pre("Read", "t10")["stopReason"] == reason, "the same of another companion"
+    assert len(claude.companions()) == 2
     assert [claude.release().returncode for _ in range(2)] == [0, 1]
     assert claude.pre("Read", "t11") == {}
+    claude.environment["HALTLINE_RUN_DIR"] = str(folder)
+    assert claude.pre("Read", "t12") == {}
 
 
 def test_a_session_goes_on_counting_in_a_companion_that_was_started_anew(folder: Path) -> None:
