@@ -9,7 +9,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -77,7 +77,7 @@ class BadSettings(Exception):
 def main(arguments: list[str], *, refusal: Callable[[str], str | None]) -> int:
     """Run `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 not possible.
 
-    `refusal`: why nobody may uninstall the hook or change its options, if so.
+    `refusal`: why nobody may uninstall the hook, change its options, or accept settings that were changed, if so.
     """
     parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
     parser.add_argument("--for", dest="agent", choices=AGENTS, default=CLAUDE_CODE)
@@ -102,8 +102,10 @@ def main(arguments: list[str], *, refusal: Callable[[str], str | None]) -> int:
         changes = [*_changes(agent, place, command)]
         for change in changes:
             _show(*change)
-        why = refusal(f"{arguments[0]} the hook") if not dry_run and any(map(_is_weaker, changes)) else None
-        if why is not None:
+        root = Path.home() if place == Path(AGENTS[agent].of_user).expanduser() else place.resolve().parent.parent
+        noted = Installed(os.environ)
+        is_personal = any(map(_is_weaker, changes)) or any(noted.changes(str(root)))
+        if is_personal and not dry_run and (why := refusal(f"{arguments[0]} the hook")):
             print(f"haltline: hook: {why}; nothing was changed", file=sys.stderr)
             return 2
         for file, before, after in changes:
@@ -111,18 +113,26 @@ def main(arguments: list[str], *, refusal: Callable[[str], str | None]) -> int:
                 _write(file, before, after, keep=bool(command and AGENTS[agent].events))
                 print(f"haltline: hook: {file}: {'written' if after is not None else 'deleted'}", file=sys.stderr)
         if not dry_run:
-            _note(agent, place, [file for file, _, _ in changes], is_installed=command is not None)
+            local = [place.with_suffix(".local.json")] if agent == CLAUDE_CODE else []
+            for file in [*local, *(change[0] for change in changes)]:
+                noted.note(file.absolute(), None if command is None else root)
         if command and not dry_run:
-            which = [] if agent == CLAUDE_CODE else ["--for", agent]
-            which += ["--settings", settings] if settings else []
-            back = shlex.join(["haltline", "hook", "uninstall", *which])
-            print(f"haltline: hook: sessions that begin from now on are guarded; {back} ends that", file=sys.stderr)
-        if command and AGENTS[agent].then and not dry_run:
-            print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
+            for file in _of_guard():
+                noted.note(file, Path.home())
+            _tell_what_follows(agent, settings)
     except (BadSettings, OSError) as error:
         print(f"haltline: hook: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _tell_what_follows(agent: str, settings: str | None) -> None:
+    which = [] if agent == CLAUDE_CODE else ["--for", agent]
+    which += ["--settings", settings] if settings else []
+    back = shlex.join(["haltline", "hook", "uninstall", *which])
+    print(f"haltline: hook: sessions that begin from now on are guarded; {back} ends that", file=sys.stderr)
+    if AGENTS[agent].then:
+        print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
 
 
 def command_of(agent: str, options: dict[str, Any]) -> list[str]:
@@ -164,19 +174,6 @@ def _is_weaker(change: Change) -> bool:
     """Return whether the hook is taken out of a file, or gets other options."""
     had, has = (set(_OPTIONS.findall(own_part(text or b""))) for text in change[1:])
     return bool(had) and had != has
-
-
-def _note(agent: str, place: Path, files: Iterable[Path], *, is_installed: bool) -> None:
-    """Note the files that guard sessions, so that a change of them is seen; or forget those with the hook."""
-    noted, home = Installed(os.environ), Path.home()
-    root = home if place == Path(AGENTS[agent].of_user).expanduser() else place.resolve().parent.parent
-    for file in [*files, *([place.with_suffix(".local.json")] if agent == CLAUDE_CODE else [])]:
-        if is_installed:
-            noted.note(file.absolute(), root)
-        else:
-            noted.forget(file.absolute())
-    for file in _of_guard() if is_installed else ():
-        noted.note(file, home)
 
 
 def _of_guard() -> Iterator[Path]:

@@ -52,19 +52,21 @@ class Installed:
         self._noted_ns = 0
         self._read: dict[Path, tuple[_Stamp | None, str]] = {}
 
-    def note(self, file: Path, root: Path) -> None:
-        """Note a file as it is now. `root`: sessions below it are guarded by the file; if it is HOME, all are."""
-        if self._folder is not None:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            place, note = self._place_of(file), Note(str(file), os.path.realpath(root), _digest(_content(file)))
-            new = place.with_suffix(f".{os.getpid()}")
-            new.write_text(json.dumps(note), encoding="utf-8")
-            new.replace(place)
+    def note(self, file: Path, root: Path | None) -> None:
+        """Note a file as it is now. `root`: sessions below it are guarded by the file; if it is HOME, all are.
 
-    def forget(self, file: Path) -> None:
-        """Forget a file, as the hook was uninstalled."""
-        if self._folder is not None:
-            self._place_of(file).unlink(missing_ok=True)
+        None: the hook was uninstalled.
+        """
+        if self._folder is None:
+            return
+        place = self._folder / f"{blake2b(os.fsencode(file), digest_size=16).hexdigest()}.json"
+        if root is None:
+            place.unlink(missing_ok=True)
+            return
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        new = place.with_suffix(f".{os.getpid()}")
+        new.write_text(json.dumps(Note(str(file), os.path.realpath(root), _digest(_content(file)))), encoding="utf-8")
+        new.replace(place)
 
     def changes(self, place: str) -> Iterator[Change]:
         """Yield the files that have changed and guard a session which works at a place."""
@@ -80,9 +82,6 @@ class Installed:
             if self._folder is not None and (changed_ns := self._folder.stat().st_mtime_ns) != self._noted_ns:
                 self._notes, self._noted_ns = [*_notes_in(self._folder)], changed_ns
         return self._notes
-
-    def _place_of(self, file: Path) -> Path:
-        return Path(self._folder or "", f"{blake2b(os.fsencode(file), digest_size=16).hexdigest()}.json")
 
     def _digest_of(self, file: Path) -> str:
         stamp = _stamp(file)

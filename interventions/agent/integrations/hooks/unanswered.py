@@ -23,7 +23,8 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
     session_id = str(hook.get("session_id"))
     stopped = stored.stopped(session_id)
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _is_closed(hook)):
-        return _refusal(session_id, stopped, _NOBODY, why)
+        answer = _refusal(session_id, stopped, _NOBODY, why)
+        return answer if stopped is not None else answer._replace(out=answer.out | not_decided(stored, session_id, why))
     if stopped is not None and hook.get("hook_event_name") in _HALTED:
         return Answer(halted(stopped.text_for(session_id)), why)
     if notice := not_decided(stored, session_id, why):
