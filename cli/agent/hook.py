@@ -8,6 +8,7 @@ others are allowed; after a known kill, all are refused. The user reads why.
 """
 
 import contextlib
+import fcntl
 import os
 import signal
 import sys
@@ -130,9 +131,12 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
 
 
 def _continue(path: str) -> None:
-    """Continue a companion that was suspended (SIGSTOP)."""
+    """Continue a companion that was suspended (SIGSTOP), whose lock is held then."""
     with contextlib.suppress(OSError, ValueError), open(_beside(path, "lock"), encoding="ascii") as lock:
-        os.kill(int(lock.read(20)), signal.SIGCONT)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.kill(int(lock.read(20)), signal.SIGCONT)
 
 
 def _beside(path: str, kind: str) -> str:

@@ -4,6 +4,8 @@ What an agent runs is below it, whatever its command line says. A terminal prove
 program. What leaves the tree (`setsid`, cron) is not seen here.
 """
 
+import contextlib
+import os
 import re
 import socket
 import subprocess
@@ -70,6 +72,13 @@ def peer_of(connection: socket.socket) -> int:
     if sys.platform == "linux":
         return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
     return connection.getsockopt(0, 2)  # SOL_LOCAL, LOCAL_PEERPID of macOS
+
+
+def folder_of(pid: int) -> str:
+    """Return the working directory of a process; empty: not known, as on macOS."""
+    with contextlib.suppress(OSError):
+        return os.readlink(f"/proc/{pid}/cwd")
+    return ""
 
 
 def _chain(pid: int) -> list[Process]:

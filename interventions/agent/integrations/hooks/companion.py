@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
-from haltline.interventions.agent.integrations.hooks.ancestors import Process, of_hook, peer_of
+from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook, peer_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
@@ -174,7 +174,9 @@ class Companion:
             await self._release(session_id)
         held = self._held.get(session_id)
         if held is None:
-            held = _Held(self._make(agent, self._stored.earlier(session_id)), place=str(hook.get("cwd") or ""))
+            held = _Held(
+                self._make(agent, self._stored.earlier(session_id)), place=str(hook.get("cwd") or folder_of(peer))
+            )
             self._held[session_id] = held
         held.busy += 1
         is_attended = is_attended or hook.get("is_attended") is True

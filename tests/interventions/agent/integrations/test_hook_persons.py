@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -16,6 +17,7 @@ import pytest
 
 from haltline.cli.agent import hook_settings
 from haltline.interventions.agent.integrations.claude_code.hooks import Stop
+from haltline.interventions.agent.integrations.hooks import ancestors
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
@@ -129,6 +131,17 @@ def test_a_prompt_ends_no_hold_if_an_agent_wrote_it(machine: Machine, agents: st
     assert [e.task.prompts for e in hooks.guards["s1"].events if e.task] == prompts
 
 
+@pytest.mark.skipif(shutil.which("ps") is None, reason="no ps")
+def test_where_there_is_no_proc_the_tree_is_read_with_ps() -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        read, listed = ancestors._of_proc(process.pid), ancestors._of_ps()(process.pid)
+        process.terminate()
+    assert read is not None
+    assert listed is not None
+    assert (listed.parent, listed.name, listed.words) == (os.getpid(), "sleep", ("sleep", "60"))
+    assert (read.parent, read.name, read.words[:2]) == (os.getpid(), "sleep", ("sleep", "60"))
+
+
 def test_what_has_left_the_tree_has_no_terminal_on_which_the_code_is_shown(machine: Machine) -> None:
     out = machine.folder / "out"
     machine.runs(machine.agent(), f"(setsid sh -c 'sleep 0.2; {RELEASE}; echo $?' > {out} 2>&1 &)")
@@ -196,3 +209,11 @@ def test_settings_of_another_project_are_another_sessions(machine: Machine) -> N
     machine.settings.unlink()
     done = machine("PreToolUse", tool_name="Read", session_id="s2", cwd=str(machine.folder))
     assert done.stdout == ""
+
+
+def test_an_agent_that_does_not_say_where_it_works_is_where_its_hook_is(machine: Machine) -> None:
+    machine.settings.unlink()
+    hook = {"session_id": "s2", "hook_event_name": "PreToolUse", "tool_name": "Read", "tool_input": {}}
+    command = shlex.join([*HALTLINE, "hook", "--for", "opencode", "--local"])
+    done = machine.runs("sh", "-c", f"echo {shlex.quote(json.dumps(hook))} | {command}")
+    assert "is not as it was" in done.stdout, done.stderr
