@@ -110,7 +110,7 @@ def environment(arguments: list[str]) -> dict[str, str]:
 def _answered(arguments: list[str], raw: bytes) -> Reply:
     agent, head = agent_of(arguments), head_of(arguments, os.environ)
     try:
-        for folder in {folders_of(os.environ)[0], folders_of(os.environ)[-1]}:
+        for folder in filter(None, (os.environ.get("HALTLINE_RUN_DIR"), folders_of(os.environ)[-1])):
             with contextlib.suppress(OSError):
                 os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
         path, why = place(arguments, os.environ), ""

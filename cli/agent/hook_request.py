@@ -123,11 +123,9 @@ def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
 def is_private(folder: str) -> bool:
     """Make a folder that only this user can enter, or make it one. False: it is another user's, or cannot be made."""
     try:
-        try:
-            found = posix.open(folder, _OWN_FOLDER)
-        except FileNotFoundError:
-            posix.mkdir(folder, 0o700)
-            found = posix.open(folder, _OWN_FOLDER)
+        found = posix.open(folder, _OWN_FOLDER)
+    except FileNotFoundError:
+        return _make(folder) and is_private(folder)
     except OSError:
         return False
     try:
@@ -137,6 +135,17 @@ def is_private(folder: str) -> bool:
     finally:
         posix.close(found)
     return status.st_uid == posix.getuid()
+
+
+def _make(folder: str) -> bool:
+    """Make a folder. True: it is there, by this process or by another one at the same time."""
+    try:
+        posix.mkdir(folder, 0o700)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def request_reply(path: str, head: str, raw: bytes) -> Reply | None:

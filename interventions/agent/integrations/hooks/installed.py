@@ -103,7 +103,7 @@ def own_part(content: bytes) -> bytes:
         hooks = settings.get("hooks") or {}
         ours = {event: [one for entry in hooks[event] for one in _ours(entry)] for event in hooks}
         variables = {name: value for name, value in (settings.get("env") or {}).items() if name.startswith("HALTLINE_")}
-    except (ValueError, AttributeError, TypeError):
+    except (ValueError, AttributeError, TypeError, RecursionError):
         return content
     part = [{name: kept for name, kept in ours.items() if kept}, settings.get("disableAllHooks") is True, variables]
     return json.dumps(part, indent=1, sort_keys=True).encode()

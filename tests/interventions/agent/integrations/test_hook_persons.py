@@ -175,6 +175,7 @@ CHANGES = {
     "sed -i s/--local/--bootstrap=127.0.0.1:1/ .claude/settings.json": ".claude/settings.json",
     """echo '{"disableAllHooks": true}' > """ + LOCAL: LOCAL,
     """echo '{"env": {"HALTLINE_MODE": "async"}}' > """ + LOCAL: LOCAL,
+    f"printf '[%.0s' $(seq 99999) > {LOCAL}": LOCAL,
     f"mkfifo {LOCAL}; rm .claude/settings.json": ".claude/settings.json",
     "mkdir -p ~/.config/haltline; echo '[agent]' > ~/.config/haltline/haltline.toml": ".config/haltline/haltline.toml",
 }
