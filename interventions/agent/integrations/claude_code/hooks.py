@@ -141,7 +141,9 @@ class Sessions:
 
     @property
     def degraded(self) -> str | None:
-        """Why the session's calls are not decided on; None: they are."""
+        """Why the session's calls are not decided on; None: they are, as always in mode `local`."""
+        if self._settings.mode == "local":
+            return None
         return next(filter(None, (session.guard.degraded for session in self._sessions.values())), None)
 
     @property

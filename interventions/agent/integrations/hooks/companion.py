@@ -26,7 +26,7 @@ from haltline.interventions.agent.integrations.hooks.ancestors import Process, f
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
-from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, unanswered, unread
+from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, refused_unjudged, unanswered, unread
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas.policy import Policy
@@ -191,6 +191,7 @@ class Companion:
         self._stored.stop(session_id, stop)
         self._stored.keep(session_id, held.sessions.stored())
         if event == "PreToolUse" and stop is None and (why := held.sessions.degraded):
+            out = out or await asyncio.to_thread(refused_unjudged, hook)
             out |= not_decided(self._stored, session_id, why)
         if event != "SessionEnd":
             _report_changes(held, set(self._installed.changes(held.place)), out)

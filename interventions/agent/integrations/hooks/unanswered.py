@@ -33,6 +33,11 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
     return Answer({}, why + ("\nhaltline: hook: no decision on this call; it runs" if is_call else ""), 1)
 
 
+def refused_unjudged(hook: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the answer to a call without a verdict that would destroy something; empty: it may run."""
+    return denied(f"no_verdict: {_NOBODY}") if _is_closed(hook) else {}
+
+
 def not_decided(stored: Stored, session_id: str, why: str) -> dict[str, Any]:
     """Return a notice to the user that no verdicts are available, and why; empty after the first time."""
     first = stored.is_first_notice(session_id)

@@ -267,6 +267,8 @@ def test_a_user_whose_broker_is_away_is_told_once(folder: Path) -> None:
     claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.1", HALTLINE_START_BUDGET_S="0.1")
     messages = [claude.pre("Read", f"t{number}").get("systemMessage", "") for number in range(2)]
     assert ("no decisions are available" in messages[0], messages[1]) == (True, "")
+    answers = [claude("PreToolUse", tool_use_id=f"b{at}", **call).stdout for at, call in enumerate((LOOKS, DELETES))]
+    assert (answers[0], "no_verdict" in answers[1]) == ("", True), "by its text"
 
 
 DELETES = {"tool_name": "Bash", "tool_input": {"command": "cd /srv && rm -rf data"}}
