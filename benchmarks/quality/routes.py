@@ -31,7 +31,7 @@ from benchmarks.quality.playing import Clock, Played, drive, play, played_by
 from benchmarks.quality.sessions import Known
 from benchmarks.reporting.table import Table
 from haltline.cli.agent import hook
-from haltline.cli.agent.hook_request import place, state_folder_of
+from haltline.cli.agent.hook_request import place
 from haltline.interventions.agent.integrations.hooks import companion
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.settings import GuardSettings
@@ -161,7 +161,7 @@ def _hooks() -> Iterator[Path]:
         variables = {"HALTLINE_RUN_DIR": name, "HALTLINE_MODE": "local", "HALTLINE_HOOK_APPROVAL": "deny", "HOME": name}
         variables |= {"CLAUDE_CODE_ENTRYPOINT": "cli", "XDG_STATE_HOME": name}  # a person writes the prompts
         with mock.patch.dict(os.environ, variables):
-            serving = companion._companion(Path(place([], os.environ)), Stored(Path(state_folder_of(os.environ))), "")
+            serving = companion._companion(Path(place([], os.environ)), Stored.of_user(os.environ), "")
             loop = asyncio.new_event_loop()
             task = loop.create_task(serving.serve())
             thread = threading.Thread(target=lambda: _until_done(loop, task), daemon=True)

@@ -1,13 +1,16 @@
 """`haltline hook`: the command that a coding agent's hooks run. Standard library only: it starts with every tool call.
 
-It passes the hook's input to this user's companion process, which it starts if none runs, and prints the answer
-(`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same in a quarter of the time if one
-runs.
-Without a companion, the guard's fail policy decides: calls with a destructive name are refused and others are allowed;
-after a known kill, all are refused.
+It passes the hook's input to this user's companion process, which it starts if none runs, and continues if it was
+suspended, and prints the answer (`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same
+in a quarter of the time if one runs.
+Without a companion, calls that destroy something are refused, by what they would run and not only by their name, and
+others are allowed; after a known kill, all are refused. The user reads why.
 """
 
+import contextlib
+import fcntl
 import os
+import signal
 import sys
 import time
 
@@ -16,13 +19,11 @@ from haltline.cli.agent.hook_request import (
     MAX_BYTES,
     Reply,
     agent_of,
-    folder_of,
+    folders_of,
     head_of,
-    is_private,
     place,
     put,
     request_reply,
-    state_folder_of,
 )
 
 _USAGE = """\
@@ -35,13 +36,14 @@ usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix T
 Reads one hook of an agent (claude-code, codex, gemini-cli, cline or opencode) as JSON on standard input, publishes
 it as an event, and answers a call with the decision: with --local that of this machine, else a worker's. `install`
 adds the hook to the agent's settings in this folder and shows the change, `uninstall` undoes it. `release` lets a
-session go on that was stopped with --local.
+session go on that was stopped with --local. For a release, an uninstall and other options of an installed hook, a
+person types a code that the terminal shows; a process below an agent is refused.
 The options, and all other settings of a guard, can be set in the environment as well (HALTLINE_BOOTSTRAP ...), or in
 the user's ~/.config/haltline/haltline.toml; a haltline.toml of the working directory is not read.
 HALTLINE_HOOK_APPROVAL=ask: the user of the terminal answers calls that need an approval; deny: they are refused.
 
 Exit codes: 0 answered; 1 no verdict could be obtained, and the call runs; 2 the input cannot be read as a hook, so
-the call is not made (the agent blocks it, and shows the message to the model). `install`: 2 set up wrongly.
+the call is not made (the agent blocks it, and shows the message to the model). `install`: 2 set up wrongly, or refused.
 
 Example: haltline hook install --for codex --local
 """
@@ -64,9 +66,9 @@ class Unanswered(Exception):
 def main(arguments: list[str]) -> int:
     """Run the command with the arguments after `hook`. Returns the exit code."""
     if arguments[:1] in (["install"], ["uninstall"]):
-        from haltline.cli.agent import hook_settings
+        from haltline.cli.agent import hook_settings, persons
 
-        return hook_settings.main(arguments)
+        return hook_settings.main(arguments, refusal=persons.refusal)
     if "-h" in arguments or "--help" in arguments:
         print(_USAGE, end="")
         return 0
@@ -106,25 +108,39 @@ def environment(arguments: list[str]) -> dict[str, str]:
 
 
 def _answered(arguments: list[str], raw: bytes) -> Reply:
-    path, agent, head, why = place(arguments, os.environ), agent_of(arguments), head_of(arguments, os.environ), ""
-    folder, stored = os.path.dirname(path), state_folder_of(os.environ)
+    agent, head = agent_of(arguments), head_of(arguments, os.environ)
     try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
+        for folder in filter(None, (os.environ.get("HALTLINE_RUN_DIR"), folders_of(os.environ)[-1])):
+            with contextlib.suppress(OSError):
+                os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        path, why = place(arguments, os.environ), ""
+        _continue(path)
         reply = request_reply(path, head, raw)
-        if not is_private(folder):
-            why = f"{folder}: expected a folder that is this user's alone (mode 700), got another; HALTLINE_RUN_DIR"
-        elif reply is None and _is_hook(agent, raw):
+        if reply is None and _is_hook(agent, raw):
             try:
                 os.environ.update(environment(arguments))
                 settings_file.apply("hook")
             except ValueError as error:
                 why = str(error)
-            _start(path, stored, why)
+            _start(path, why)
             reply = request_reply(path, head, raw)
             why = why or "its companion ended before it answered"
     except (Unanswered, OSError) as error:
         reply, why = None, str(error)
-    return reply or _by_policy(stored, agent, raw, why)
+    return reply or _by_policy(agent, raw, why)
+
+
+def _continue(path: str) -> None:
+    """Continue a companion that was suspended (SIGSTOP), whose lock is held then."""
+    with contextlib.suppress(OSError, ValueError), open(_beside(path, "lock"), encoding="ascii") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.kill(int(lock.read(20)), signal.SIGCONT)
+
+
+def _beside(path: str, kind: str) -> str:
+    return f"{path.removesuffix('.sock')}.{kind}"
 
 
 def _is_hook(agent: str, raw: bytes) -> bool:
@@ -137,17 +153,15 @@ def _is_hook(agent: str, raw: bytes) -> bool:
         return False
 
 
-def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
+def _by_policy(agent: str, raw: bytes, why: str) -> Reply:
     """The answer without a companion."""
-    from pathlib import Path
-
     from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, event_of, reply_of
     from haltline.interventions.agent.integrations.hooks.stored import Stored
     from haltline.interventions.agent.integrations.hooks.unanswered import unanswered, unread
 
     if agent not in DIALECTS:
         why = f"--for: expected one of {', '.join(DIALECTS)}, got {agent!r}"
-    dialect, stored, event = DIALECTS.get(agent, DIALECTS["claude-code"]), Stored(Path(folder)), ""
+    dialect, stored, event = DIALECTS.get(agent, DIALECTS["claude-code"]), Stored.of_user(os.environ), ""
     try:
         hook = dialect.hook_of(raw)
         event = str(hook.get("hook_event_name"))
@@ -160,14 +174,14 @@ def _by_policy(folder: str, agent: str, raw: bytes, why: str) -> Reply:
     return code, texts[:out], texts[out:]
 
 
-def _start(path: str, stored: str, why: str) -> None:
+def _start(path: str, why: str) -> None:
     """Start a companion and wait until it answers; of several started at once, one stays."""
     import subprocess
 
-    log = path.removesuffix(".sock") + ".log"
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+    log = _beside(path, "log")
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _COMPANION, path, stored, *filter(None, [why])],
+            [sys.executable, "-P", "-m", _COMPANION, path, *filter(None, [why])],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -186,18 +200,16 @@ def _start(path: str, stored: str, why: str) -> None:
 
 
 def _release(sessions: list[str]) -> int:
-    from pathlib import Path
-
+    from haltline.cli.agent.persons import refusal
     from haltline.interventions.agent.integrations.hooks.stored import Stored
 
     if len(sessions) != 1 or sessions[0].startswith("-"):
         given = " ".join(sessions) or "none"
         print(f"haltline: hook: release: expected the id of one session that was stopped, got {given}", file=sys.stderr)
         return 2
-    (session_id,), folder, stored = sessions, folder_of(os.environ), Stored(Path(state_folder_of(os.environ)))
-    was_stopped = stored.forget(session_id)
-    for name in os.listdir(folder) if os.path.isdir(folder) else ():
-        if name.endswith(".sock"):
-            request_reply(os.path.join(folder, name), "\0release", session_id.encode())
+    if why := refusal(f"release {sessions[0]}"):
+        print(f"haltline: hook: {why}", file=sys.stderr)
+        return 2
+    session_id, was_stopped = sessions[0], Stored.of_user(os.environ).release(sessions[0])
     print(f"{session_id}: {'it may go on' if was_stopped else 'it was not stopped on this machine'}")
     return 0 if was_stopped else 1

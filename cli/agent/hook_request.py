@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 MAX_BYTES = 64 * 1024 * 1024
-ANSWER_S = 20.0
-"""Read timeout in seconds; a companion that waits sends a space every few seconds."""
+ANSWER_S = 8.0
+"""Timeout in seconds of each step; a companion that waits for a verdict sends a space every five."""
 CLAUDE_CODE = "claude-code"
 ATTENDED = "attended"
 """Follows the agent's name if a person writes the prompts."""
@@ -26,6 +26,7 @@ _WITH_A_PERSON = ("cli", "claude-vscode", "claude-desktop")
 _ALONE = {"codex": ("exec", "e"), "gemini-cli": ("-p", "--prompt")}
 """Arguments with which an agent works without a person at the terminal."""
 _SIGINT = 2
+_OWN_FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
 Reply = tuple[int, bytes, bytes]
 """The exit code, standard output and standard error."""
 
@@ -85,11 +86,22 @@ def state_folder_of(environ: "Mapping[str, str]") -> str:
     return f"{home}/haltline/sessions"
 
 
+def folders_of(environ: "Mapping[str, str]") -> list[str]:
+    """The folders for the sockets of companions. Shells of one user differ in the first, so nothing else is there."""
+    runtime, uid = environ.get("XDG_RUNTIME_DIR", ""), posix.getuid()
+    usual = [f"{runtime}/haltline"] if runtime.startswith("/") else []
+    usual += [f"/run/user/{uid}/haltline", f"/tmp/haltline-{uid}"]
+    named = environ.get("HALTLINE_RUN_DIR")
+    return [*([named] if named else usual), f"{state_folder_of(environ).removesuffix('/sessions')}/run"]
+
+
 def folder_of(environ: "Mapping[str, str]") -> str:
-    """The folder of companions, which belongs to this user alone."""
-    runtime = environ.get("XDG_RUNTIME_DIR", "")
-    usual = f"{runtime}/haltline" if runtime and _stamp(runtime) else f"/tmp/haltline-{posix.getuid()}"
-    return environ.get("HALTLINE_RUN_DIR") or usual
+    """The first folder that is usable. Raises OSError: none is."""
+    folders = folders_of(environ)
+    for folder in folders:
+        if is_private(folder):
+            return folder
+    raise OSError(f"expected a folder that is this user's alone for the companion, got none of {', '.join(folders)}")
 
 
 def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
@@ -109,24 +121,48 @@ def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
 
 
 def is_private(folder: str) -> bool:
-    """Return whether only this user can enter a folder. Raises OSError if it does not exist."""
-    found = posix.lstat(folder)
-    return found.st_uid == posix.getuid() and found.st_mode & 0o170077 == 0o040000
+    """Make a folder that only this user can enter, or make it one. False: it is another user's, or cannot be made."""
+    try:
+        found = posix.open(folder, _OWN_FOLDER)
+    except FileNotFoundError:
+        return _make(folder) and is_private(folder)
+    except OSError:
+        return False
+    try:
+        status = posix.fstat(found)
+        if status.st_uid == posix.getuid() and status.st_mode & 0o077:
+            posix.fchmod(found, 0o700)
+    finally:
+        posix.close(found)
+    return status.st_uid == posix.getuid()
+
+
+def _make(folder: str) -> bool:
+    """Make a folder. True: it is there, by this process or by another one at the same time."""
+    try:
+        posix.mkdir(folder, 0o700)
+    except FileExistsError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def request_reply(path: str, head: str, raw: bytes) -> Reply | None:
     """The companion's answer; None: none runs, or it ended. Raises OSError on a timeout."""
-    if not is_private(path.rpartition("/")[0]):
-        return None
     connection = socket(AF_UNIX, SOCK_STREAM)
+    connection.settimeout(ANSWER_S)
     try:
+        if posix.lstat(path).st_uid != posix.getuid():
+            return None
         connection.connect(path)
-        connection.settimeout(ANSWER_S)
         connection.sendall(head.encode() + b"\n" + raw)
         connection.shutdown(SHUT_WR)
         reply = b"".join(iter(lambda: connection.recv(65_536), b""))
     except (FileNotFoundError, ConnectionError):
         return None
+    except (TimeoutError, BlockingIOError):
+        raise OSError(f"its companion did not answer within {ANSWER_S:.0f} s") from None
     finally:
         connection.close()
     lengths, _, texts = reply.lstrip(b" ").partition(b"\n")

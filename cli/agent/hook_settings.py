@@ -1,6 +1,7 @@
 """`haltline hook install` and `uninstall`: add the hook to an agent's settings, or remove it."""
 
 import argparse
+import contextlib
 import copy
 import difflib
 import json
@@ -8,12 +9,14 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from haltline.cli import settings_file
 from haltline.cli.agent import hook_client
 from haltline.cli.agent.hook_request import CLAUDE_CODE
+from haltline.interventions.agent.integrations.hooks.installed import PROGRAM, Installed, own_part
 
 EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",
@@ -59,21 +62,23 @@ AGENTS = {
     "opencode": Agent(".opencode/plugins/", "~/.config/opencode/plugins/", {}),
 }
 """The agents that have hooks, by their name in `scan`."""
-_OURS = re.compile(
-    r"""(?:(?:^|[/\s])haltline(?:\.exe)?['"]?|-m haltline\.(?:streams|cli))\s+hook(?:\s|$)"""
-    r"""|/hook_client\.py(?:\W|$)"""
-)
 Settings = dict[str, Any]
 Change = tuple[Path, bytes | None, bytes | None]
 """A file, its present content and its new one; None: no file."""
+
+
+_OPTIONS = re.compile(rb"hook_client\.py(.*)")
 
 
 class BadSettings(Exception):
     """A settings file that cannot be changed: where, what was expected, what was given."""
 
 
-def main(arguments: list[str]) -> int:
-    """Run `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 not possible."""
+def main(arguments: list[str], *, refusal: Callable[[str], str | None]) -> int:
+    """Run `install ...` or `uninstall ...`. Returns the exit code: 0 done, 2 not possible.
+
+    `refusal`: why nobody may uninstall the hook, change its options, or accept settings that were changed, if so.
+    """
     parser = argparse.ArgumentParser(prog=f"haltline hook {arguments[0]}", description=__doc__)
     parser.add_argument("--for", dest="agent", choices=AGENTS, default=CLAUDE_CODE)
     parser.add_argument("--settings", metavar="FILE",
@@ -94,22 +99,40 @@ def main(arguments: list[str]) -> int:
         print(f"haltline: hook: {sys.prefix} is a cache, and the hook ends with it; install haltline first, as with "
               "`uv tool install haltline` or `pipx install haltline`", file=sys.stderr)  # fmt: skip
     try:
-        for file, before, after in [*_changes(agent, place, command)]:
-            _show(file, before, after)
+        changes = [*_changes(agent, place, command)]
+        for change in changes:
+            _show(*change)
+        root = Path.home() if place == Path(AGENTS[agent].of_user).expanduser() else place.resolve().parent.parent
+        noted = Installed(os.environ)
+        is_personal = any(map(_is_weaker, changes)) or any(noted.changes(str(root)))
+        if is_personal and not dry_run and (why := refusal(f"{arguments[0]} the hook")):
+            print(f"haltline: hook: {why}; nothing was changed", file=sys.stderr)
+            return 2
+        for file, before, after in changes:
             if not dry_run and before != after:
                 _write(file, before, after, keep=bool(command and AGENTS[agent].events))
                 print(f"haltline: hook: {file}: {'written' if after is not None else 'deleted'}", file=sys.stderr)
+        if not dry_run:
+            local = [place.with_suffix(".local.json")] if agent == CLAUDE_CODE else []
+            for file in [*local, *(change[0] for change in changes)]:
+                noted.note(file.absolute(), None if command is None else root)
         if command and not dry_run:
-            which = [] if agent == CLAUDE_CODE else ["--for", agent]
-            which += ["--settings", settings] if settings else []
-            back = shlex.join(["haltline", "hook", "uninstall", *which])
-            print(f"haltline: hook: sessions that begin from now on are guarded; {back} ends that", file=sys.stderr)
-        if command and AGENTS[agent].then and not dry_run:
-            print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
+            for file in _of_guard():
+                noted.note(file, Path.home())
+            _tell_what_follows(agent, settings)
     except (BadSettings, OSError) as error:
         print(f"haltline: hook: {error}", file=sys.stderr)
         return 2
     return 0
+
+
+def _tell_what_follows(agent: str, settings: str | None) -> None:
+    which = [] if agent == CLAUDE_CODE else ["--for", agent]
+    which += ["--settings", settings] if settings else []
+    back = shlex.join(["haltline", "hook", "uninstall", *which])
+    print(f"haltline: hook: sessions that begin from now on are guarded; {back} ends that", file=sys.stderr)
+    if AGENTS[agent].then:
+        print(f"haltline: hook: {AGENTS[agent].then}", file=sys.stderr)
 
 
 def command_of(agent: str, options: dict[str, Any]) -> list[str]:
@@ -136,7 +159,7 @@ def _changes(agent: str, place: Path, command: list[str] | None) -> Iterator[Cha
         texts = {"haltline.js": plugin.replace("COMMAND = []", f"COMMAND = {json.dumps(command)}")}
     for name, text in texts.items():
         before = (place / name).read_bytes() if (place / name).exists() else None
-        is_ours = before is None or b"haltline hook" in before or _OURS.search(before.decode(errors="replace"))
+        is_ours = before is None or b"haltline hook" in before or PROGRAM.search(before.decode(errors="replace"))
         if command is None:
             yield place / name, before, None if is_ours else before
         elif is_ours:
@@ -145,6 +168,22 @@ def _changes(agent: str, place: Path, command: list[str] | None) -> Iterator[Cha
             raise BadSettings(
                 f"{place / name}: expected no hook of another program there, got one; nothing was changed"
             )
+
+
+def _is_weaker(change: Change) -> bool:
+    """Return whether the hook is taken out of a file, or gets other options."""
+    had, has = (set(_OPTIONS.findall(own_part(text or b""))) for text in change[1:])
+    return bool(had) and had != has
+
+
+def _of_guard() -> Iterator[Path]:
+    """Yield the files from which the guard has its settings: the user's, and the policy."""
+    yield Path(os.environ.get(settings_file.VARIABLE) or settings_file.user_file(os.environ))
+    with contextlib.suppress(settings_file.BadSettings):  # the hook tells
+        found = settings_file.load(os.environ, beside_agent=True).get("HALTLINE_AGENT_POLICY")
+        policy = Path(os.environ.get("HALTLINE_AGENT_POLICY") or (found.value if found else ""))
+        if policy.is_file():  # else it is a preset's name
+            yield policy.absolute()
 
 
 def installed(
@@ -224,7 +263,7 @@ def _without_ours(entry: Any) -> Any:
     hooks = entry.get("hooks") if isinstance(entry, dict) else None
     if not isinstance(hooks, list):
         return entry
-    left = [h for h in hooks if not (isinstance(h, dict) and _OURS.search(str(h.get("command", ""))))]
+    left = [h for h in hooks if not (isinstance(h, dict) and PROGRAM.search(str(h.get("command", ""))))]
     return entry if left == hooks else {**entry, "hooks": left} if left else None
 
 

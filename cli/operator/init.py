@@ -103,7 +103,7 @@ def _ask_for_hooks() -> None:
 
     Ends the command when one was accepted and nothing else was requested.
     """
-    from haltline.cli.agent import hook_settings
+    from haltline.cli.agent import hook_settings, persons
 
     used = {name: Path(one.of_user).expanduser() for name, one in hook_settings.AGENTS.items()}
     accepted = False
@@ -111,7 +111,7 @@ def _ask_for_hooks() -> None:
         question = f"{name} is used on this machine. Stop its runaway sessions, deciding here, without a server?"
         if typer.confirm(question, default=True):
             install = ["install", "--for", name, "--local", "--settings", str(used[name])]
-            accepted |= hook_settings.main(install) == 0
+            accepted |= hook_settings.main(install, refusal=persons.refusal) == 0
     if accepted and not typer.confirm("Set up haltline's servers as well?", default=False):
         raise typer.Exit
 

@@ -1,19 +1,19 @@
 """The session acts on its own supervision: as its own operator, by stopping haltline, or by editing its settings.
 
+The plain forms only: `haltline hook` refuses a release from below an agent whatever the command line says, and tells a
+change of its settings however it was made.
+
 Fires: `own_release` (critical) on an attempt to run an operator's command of haltline (`reset`, `approve`, `batch`,
     `kill`, `lift` ...), to stop, remove or uninstall it, to write to its topics, to change its settings, its policy or
     the agent's hook, or to send a change to its console.
 Quiet: reading its state (`haltline status`, `pgrep haltline`), its help, text about it, work on its source code.
-Misses: a guard under another name; settings changed by a program; the broker itself.
+Misses: what a program, a substitution or a pipe does to it; a guard under another name; the broker itself.
 """
 
 import re
 from collections.abc import Iterator
 from typing import ClassVar
 
-from haltline.detectors.commands.code import interpreter as code
-from haltline.detectors.commands.code import scripts
-from haltline.detectors.commands.code.values import CodeCall
 from haltline.detectors.commands.prefilter import is_plain
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -49,7 +49,6 @@ _STOPS = frozenset((
 ))  # fmt: skip
 _INSTALLERS = frozenset(("pip", "uv", "pipx", "poetry", "conda", "apt", "apt-get", "npm"))
 _CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", "chmod", "ln", "cp", "dd"))
-_OF_PROGRAMS = frozenset(("rm", "mv", "chmod", "unlink", "shred", "truncate"))
 _SETTINGS = re.compile(
     rf"{_HOOKS}|/haltline(?:-\d+)?/[\w*-]*\.(?:killed|sock|lock)"
     r"|haltline[\w./-]{0,200}(?:policy|rules|settings|client)[\w.-]{0,100}\.(?:ya?ml|json|toml|env|conf)"
@@ -58,20 +57,11 @@ _SETTINGS = re.compile(
 )
 _TOPIC = re.compile(r"haltline\.(?:commands|control|interventions|policy|policies|decisions|actions)", re.IGNORECASE)
 _CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
-_KILL = re.compile(r"\bkill\b", re.IGNORECASE)
-_MARKS = re.compile(r"\$\(|`|\)|haltline")
-_BY_EACH = re.compile(r"\b(?:xargs|parallel)\b", re.IGNORECASE)
-_NEAR = 400
-"""The characters between the parts of a command that kills what it looks up."""
 _VARIABLES = re.compile(
     r"(?:^|[;&|\n(])[ \t]*(?:(?:unset|export|env)[ \t]+(?:-\w+[ \t]+)*HALTLINE_\w+"
     r"|(?:env[ \t]+)?(?:[A-Za-z_]\w{0,60}=\S{0,200}[ \t]+){0,8}"
     r"HALTLINE_(?:MODE|OFF|DISABLED?|ENABLED?|BOOTSTRAP|SESSION|POLICY|FAIL)\w*=)"
 )
-_RENAMED = re.compile(r"\balias\s+haltline\w*=|\bfunction\s+haltline\b|\bhaltline\s*\(\)\s*\{")
-_ITSELF = re.compile(r"(?:^|/)haltline[\w-]*$")
-_POSTS = re.compile(r"\.(?:post|put|patch|delete|request)\(\s*[^()\n]{0,40}[\"'][^\"'\n]{0,200}haltline", re.IGNORECASE)
-_WRITTEN_BY_CODE = re.compile(r"""open\([^()\n]{0,200}["'][wa]|write_text|json\.dump\(|writeFile|unlink|remove""")
 _HELP = frozenset(("--help", "-h", "--version", "--dry-run"))
 
 
@@ -130,78 +120,17 @@ def _hints(text: str) -> bool:
 
 
 def _of_text(act: Observation) -> str:
-    text = act.text[:_READ_CHARS]
     if act.tool.reading is not Reading.SHELL:
-        return _of_code(code.calls(text), text) if act.tool.reading is Reading.PLAIN else ""
-    if _kills_what_it_finds(text) and not text.lstrip().startswith(("echo", "grep", "git")):
-        return "kill of its process"
+        return ""
+    text = act.text[:_READ_CHARS]
     variables = _VARIABLES.search(text)
     if variables is not None:
         return variables[0].strip()
-    renamed = _RENAMED.search(text)
-    if renamed is not None:
-        return renamed[0]
-    for invocation in invocations(text):
-        what = next(_of_invocation(invocation), "") or _of_code(
-            scripts.calls(invocation), " ".join(invocation.argv[1:])
-        )
-        if what:
-            return what
-    return ""
+    return next((what for invocation in invocations(text) for what in _of_invocation(invocation)), "")
 
 
-def _kills_what_it_finds(text: str) -> bool:
-    """Return whether a command line looks up haltline's processes and kills them, as `kill $(pgrep haltline)` does.
-
-    No pattern looks ahead from each `kill`: the time is linear in the length of the text, whatever it repeats.
-    """
-    low = text.lower()
-    for part in low.replace(";", "\n").split("\n"):
-        stages = part.split("|")
-        for at, stage in enumerate(stages):
-            if "haltline" in stage:
-                by_each = (_BY_EACH.search(later) for later in stages[at + 1 :])
-                if any(found and _KILL.search(found.string, found.end()) for found in by_each):
-                    return True
-                break
-    is_killed = False  # what is substituted at this place
-    for mark in _MARKS.finditer(low):
-        if mark[0] == "haltline":
-            if is_killed:
-                return True
-            continue
-        opens = mark[0] != ")" and _is_after_kill(low, mark.start())
-        is_killed = opens or (is_killed and mark[0] == "$(")
-    return False
-
-
-def _is_after_kill(text: str, at: int) -> bool:
-    """Return whether a `kill` is not far before a place, in the same command."""
-    near = max(0, at - _NEAR)
-    start = max(near, *(text.rfind(mark, near, at) + 1 for mark in ";|&\n"))
-    return _KILL.search(text, start, at) is not None
-
-
-def _of_code(calls: list[CodeCall], text: str) -> str:
-    """What a program does to haltline: by a command line, by its console, or by a file that it writes."""
-    if not calls and _HINT.search(text) is None:
-        return ""
-    for call in calls:
-        if call.kind == "shell":
-            for invocation in invocations(call.argument):
-                what = next(_of_invocation(invocation), "")
-                if what:
-                    return what
-        elif call.kind in ("path", "tree") and _SETTINGS.search(call.argument) is not None:
-            return f"{call.name} of {call.argument}"
-    posted = _POSTS.search(text)
-    if posted is not None:
-        return posted[0]
-    settings = _SETTINGS.search(text) if _WRITTEN_BY_CODE.search(text) is not None and "open(" in text else None
-    return f"write of {settings[0]}" if settings is not None else ""
-
-
-def _of_invocation(invocation: Invocation) -> Iterator[str]:  # noqa: PLR0912 - one case after another
+def _of_invocation(invocation: Invocation) -> Iterator[str]:
+    yield from (f"write of {file}" for _, file in invocation.writes if _SETTINGS.search(file) is not None)
     name, words = invocation.name, invocation.argv[1:]
     if not _HELP.isdisjoint(words):
         return
@@ -229,11 +158,4 @@ def _of_invocation(invocation: Invocation) -> Iterator[str]:  # noqa: PLR0912 - 
             yield f"{name} {' '.join(words[-1:])}"
     elif name in _CHANGERS:
         in_place = name != "sed" or any(word.startswith(("-i", "--in-place")) for word in words)
-        yield from (
-            f"{name} {word}"
-            for word in operands
-            if in_place and (_SETTINGS.search(word) or (name in _OF_PROGRAMS and _ITSELF.search(word))) is not None
-        )
-    for _, file in invocation.writes:
-        if _SETTINGS.search(file) is not None:
-            yield f"write of {file}"
+        yield from (f"{name} {word}" for word in operands if in_place and _SETTINGS.search(word) is not None)

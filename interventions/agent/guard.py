@@ -271,6 +271,11 @@ class Guard:
         self.checkpoint(checkpoint_id, safe=safe)
         return checkpoint_id
 
+    def settings_changed(self, file: str) -> None:
+        """Report that settings of this guard have changed: a heartbeat with the file as its target."""
+        self.start()
+        self._gate.publish(Kind.HEARTBEAT, action="settings_changed", targets=[f"path={file}"])
+
     def has_read(self, name: str, args: Mapping[str, Any], result: Any) -> None:
         """Report a call made by another process of this session, so that secrets of its result are recognized."""
         self._gate.held.take(args, result, action=name)

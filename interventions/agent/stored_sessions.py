@@ -2,10 +2,11 @@
 
 import contextlib
 import os
+import stat
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
 _OTHER_CLOCK_S: Final = 86_400.0
 GUARD: Final = ".guard"
@@ -16,6 +17,20 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder, by `XDG_STATE_HOME` or `HOME`; `haltline hook` has the same rule, without this import."""
     home = environ.get("XDG_STATE_HOME", "")
     return Path(home if home.startswith("/") else f"{environ.get('HOME', '')}/.local/state", "haltline", "sessions")
+
+
+def opened_file(path: Path) -> BinaryIO:
+    """Open a regular file to read it. Raises OSError for anything else, such as a FIFO, on which it does not wait."""
+    file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")  # noqa: SIM115 - the caller's
+    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+        file.close()
+        raise OSError(f"{path}: expected a regular file")
+    return file
+
+
+def is_own(descriptor: int) -> bool:
+    """Return whether this user owns an open file or folder; on Windows, where homes have lists of access, always."""
+    return not hasattr(os, "getuid") or os.fstat(descriptor).st_uid == os.getuid()
 
 
 class StoredSessions:
@@ -34,7 +49,8 @@ class StoredSessions:
         try:
             if now_s is not None and file.stat().st_mtime - now_s > _OTHER_CLOCK_S:
                 return None
-            return file.read_bytes()
+            with opened_file(file) as opened:  # a note of another user neither stops a session nor speaks to its model
+                return opened.read() if is_own(opened.fileno()) else None
         except OSError:
             return None
 
@@ -57,10 +73,18 @@ class StoredSessions:
         return True
 
     def prepare(self) -> None:
-        """Make the folder, for this user alone."""
+        """Make the folder, for this user alone. Raises OSError if it is another user's."""
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if self._folder.stat().st_mode & 0o077:
-            self._folder.chmod(0o700)
+        if os.name == "nt":  # no descriptors of folders
+            return
+        folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            if not is_own(folder):
+                raise PermissionError(f"{self._folder}: expected a folder of this user, got another user's")
+            if os.fstat(folder).st_mode & 0o077:
+                os.fchmod(folder, 0o700)
+        finally:
+            os.close(folder)
 
     def file(self, session_id: str, kind: str) -> Path:
         """Return the path of a session's file of this kind."""

@@ -27,7 +27,7 @@ from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze, Kill, SessionControl
 from haltline.schemas.control import Command, ControlState, Feedback
 from haltline.schemas.decisions import WHOLE_SESSION, Decision
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Detection, Finding
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.policy import Policy, Rule
@@ -89,6 +89,11 @@ class Core:
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._signaller)
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
+
+    def effect_of(self, event: ActionEvent) -> Effect:
+        """Return the effect of a proposed call by itself: by its name, and by what it would run."""
+        calls = CallTracker()
+        return Observation(event, self._classifier, calls.phase(event)[0], calls).effect
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
         """Apply the session's next event. Changes `state` in place."""

@@ -126,7 +126,7 @@ def test_the_help_of_every_command_holds_an_example_that_parses(
         words = shlex.split(re.split(r" (?:>|\||&&) ", example)[0])
         assert " ".join(words).startswith(name)
         if name == "hook":
-            hook_settings.main([*words[1:], "--dry-run"])
+            hook_settings.main([*words[1:], "--dry-run"], refusal=lambda _: None)
         else:
             assert parsed(words).command == name
 

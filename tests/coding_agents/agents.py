@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.at_terminal import at_terminal
 from tests.coding_agents.model import Model
 from tests.coding_agents.programs import require
 from tests.programs import ended, printed
@@ -78,6 +79,11 @@ class Home:
 
     def haltline(self, *arguments: str) -> str:
         return printed(sys.executable, "-m", "haltline.cli", *arguments, cwd=self.work, env=self.environ)
+
+    def release(self, session: str) -> None:
+        """Its user releases a session."""
+        command = (sys.executable, "-m", "haltline.cli", "hook", "release", session)
+        assert at_terminal(*command, cwd=self.work, env=self.environ).returncode == 0
 
     def calls_made(self) -> int:
         """How many calls of `kubectl` were made."""

@@ -67,7 +67,7 @@ def test_a_killed_agent_ends_says_why_and_stays_stopped_until_a_person_releases_
     again = home.run(model, "Now list the files", session)
     assert (len(model.turns), CAUSE in again.stdout + again.stderr) == (0, True), again.stdout + again.stderr
 
-    home.haltline("hook", "release", session)
+    home.release(session)
     model = agent.model("ls", calls=1)
     done = home.run(model, "Now list the files", session)
     assert (len(model.turns), done.returncode) == (2, 0), done.stdout + done.stderr

@@ -2,8 +2,9 @@
 
 import os
 import threading
+import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,7 +16,7 @@ from haltline.interventions.control import freeze
 from haltline.interventions.state.records import control_record
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent
+from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.policy import Policy, PolicyDocument
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.plugins import installed
@@ -164,6 +165,19 @@ def _of_defaults() -> Core:
 
 _BUILT: deque[Core] = deque(maxlen=8)
 """The cores of this process's policies, the newest last. They have no state of a session."""
+
+
+def effect_of(action: str, args: Mapping[str, Any]) -> Effect:
+    """Return the effect of a call by its name and by what it would run. Raises ValueError if it is no valid call."""
+    event = ActionEvent(
+        event_id="1",
+        kind=Kind.PROPOSED,
+        session_id="1",
+        time=time.time_ns() // 1_000_000,
+        action=action,
+        args=dict(args),
+    )
+    return _of_defaults().effect_of(event)
 
 
 def read_policy(document: PolicyDocument) -> Policy:

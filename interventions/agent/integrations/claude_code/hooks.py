@@ -129,6 +129,11 @@ class Sessions:
     def _main_session(self) -> FrameworkSession | None:
         return self._sessions.get(self._main_id)
 
+    def settings_changed(self, file: str) -> None:
+        """Report that settings of the hook are not as they were when it was installed."""
+        if (main := self._main_session) is not None:
+            main.guard.settings_changed(file)
+
     def stored(self) -> bytes | None:
         """Return the counts of the session for a later process; None unless it is decided on here."""
         main = self._main_session
@@ -136,7 +141,9 @@ class Sessions:
 
     @property
     def degraded(self) -> str | None:
-        """Why the session's calls are not decided on; None: they are."""
+        """Why the session's calls are not decided on; None: they are, as always in mode `local`."""
+        if self._settings.mode == "local":
+            return None
         return next(filter(None, (session.guard.degraded for session in self._sessions.values())), None)
 
     @property
@@ -177,12 +184,12 @@ class Sessions:
             if event == "Stop":
                 await self._tell_last_turns(hook, session)
             else:  # of a subagent without an id, as in older releases: its agent continues
-                self._tell_turns(hook, session)
+                await self._tell_turns(hook, session)
             session.abandon()  # a call that the user did not allow has no end event
         return await self._if_stopped(event, session)
 
     async def _on_call(self, hook: Mapping[str, Any], session: FrameworkSession) -> JsonObject:
-        self._tell_turns(hook, session)
+        await self._tell_turns(hook, session)
         stop = self._stop_of(session)
         if stop is not None and self._is_local and not self._is_enforced:
             return self._refusal(stop, hook)
@@ -319,11 +326,10 @@ class Sessions:
         if lacks:
             session.turn()
 
-    def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
-        transcript = self._transcript(hook)
-        for turn in () if transcript is None else transcript.read():
-            session.turn(*turn)
-        if transcript is not None:
+    async def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
+        if (transcript := self._transcript(hook)) is not None:
+            for turn in await transcript.read():
+                session.turn(*turn)
             transcript.is_expected = True
 
     def _transcript(self, hook: Mapping[str, Any]) -> Transcript | None:

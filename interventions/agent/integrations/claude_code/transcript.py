@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turn, Turns, ends_turn, tools_of
 from haltline.interventions.agent.producers.any_json import parsed
+from haltline.interventions.agent.stored_sessions import opened_file
 
 WRITTEN_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
@@ -21,9 +22,9 @@ _REMEMBERED_BYTES: Final = 2 * 1024 * 1024  # more than a model's context; read 
 def results_in(path: Path) -> Iterator[tuple[ToolUse, Any]]:
     """Yield the calls in the last `_REMEMBERED_BYTES` of a transcript, each with its result. Raises OSError."""
     calls: dict[str, ToolUse] = {}
-    with path.open("rb") as file:
+    with opened_file(path) as file:
         file.seek(max(0, path.stat().st_size - _REMEMBERED_BYTES))
-        for line in file:
+        for line in file.read(_REMEMBERED_BYTES).split(b"\n"):
             try:
                 fields = parsed(line)
             except ValueError:  # the first one may be incomplete
@@ -47,6 +48,7 @@ class Transcript:
         self._turns = Turns()
         # Existing lines were published by another process, or precede haltline.
         self._at = path.stat().st_size if path.is_file() and not subagent else 0
+        self._reading = asyncio.Lock()
         self._given_up = False
         """The last wait ended without an answer, and nothing was written since."""
         self.is_expected = False
@@ -60,26 +62,25 @@ class Transcript:
         """Return whether the model's answer is missing, or any message of it though a hook has reported one."""
         return not self._is_answered if for_answer else self.is_expected and not self._has_turn
 
-    def read(self) -> list[Turn]:
-        """Return complete messages: those followed by another one."""
-        try:
-            return [turn for line in self._lines() if (turn := self._add(line)) is not None]
-        except OSError:  # moved, removed, or not created yet
-            return []
+    async def read(self) -> list[Turn]:
+        """Return complete messages: those followed by another one. A slow disk does not hold up other sessions."""
+        async with self._reading:
+            lines = await asyncio.to_thread(self._lines)
+            return [turn for line in lines if (turn := self._add(line)) is not None]
 
     async def wait(self, *, for_answer: bool) -> list[Turn]:
         """Read until nothing is missing, for WRITTEN_WITHIN_S at most. Returns what `read` does.
 
         After a wait without an answer it reads only once until something is written, as there may be none.
         """
-        turns, left_s = self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
+        turns, left_s = await self.read(), 0.0 if self._given_up else WRITTEN_WITHIN_S
         while self.lacks_turn(for_answer=for_answer):
             if left_s <= 0:
                 self._given_up = True
                 break
             await self._sleep(_POLL_S)
             left_s -= _POLL_S
-            turns += self.read()
+            turns += await self.read()
         return turns
 
     def end(self) -> Turn | None:
@@ -87,19 +88,18 @@ class Transcript:
         self.is_expected = self._has_turn = self._is_answered = False
         return self._turns.rest()
 
-    def _lines(self) -> Iterator[bytes]:
-        """Yield complete lines, a bounded number of bytes at once."""
-        until = self._at + _READ_AT_ONCE_BYTES
-        with self._path.open("rb") as file:
-            file.seek(self._at)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    return
-                self._at += len(line)
-                self._given_up = False
-                yield line
-                if self._at >= until:
-                    return
+    def _lines(self) -> list[bytes]:
+        """Return complete lines, a bounded number of bytes at once. A longer line is skipped."""
+        try:
+            with opened_file(self._path) as file:
+                file.seek(self._at)
+                read = file.read(_READ_AT_ONCE_BYTES)
+        except OSError:  # moved, removed, not created yet, or no regular file
+            return []
+        whole = read.rfind(b"\n") + 1 or (len(read) if len(read) == _READ_AT_ONCE_BYTES else 0)
+        self._at += whole
+        self._given_up &= not whole
+        return read[:whole].split(b"\n")
 
     def _add(self, line: bytes) -> Turn | None:
         try:

@@ -15,15 +15,18 @@ import fcntl
 import logging
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
+from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook, peer_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
+from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
-from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, unanswered, unread
+from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, refused_unjudged, unanswered, unread
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas.policy import Policy
@@ -34,12 +37,14 @@ IDLE_S: Final = 1800.0
 LINGERS_S: Final = 60.0
 """Seconds that a companion without a session waits for the next."""
 PING: Final = "\0ping"
+"""Sent instead of an agent's name. No argument has such a name."""
 ATTENDED: Final = "attended"
 """Follows the agent's name if a person writes the prompts of this agent."""
-RELEASE: Final = "\0release"
-"""Sent instead of an agent's name, to release the session that follows. No argument has such a name."""
+_OF_PROCESS: Final = frozenset({"SessionStart", "UserPromptSubmit"})
+"""Hooks at which the process of a session may be another one; a prompt that an agent writes ends no hold."""
 _SIGN_OF_LIFE_S = 5.0
 _NOT_SET = "No broker is set (--bootstrap), and it is not set to decide here: haltline hook install --local"
+_CHANGED = "If you changed it, haltline hook install notes it as it is now; if not, look what did."
 _MAX_BYTES = 64 * 1024 * 1024
 Make = Callable[[str, Earlier], Sessions]
 """Creates the guards of one session of an agent, by the agent's name and what is stored of the session."""
@@ -52,21 +57,31 @@ class _Held:
     sessions: Sessions
     used_s: float = 0.0
     busy: int = 0
+    place: str = ""
+    """The folder in which it began."""
     late: list[str] = field(default_factory=list)
     """Hints that wait for a result."""
+    reported: set[Change] = field(default_factory=set)
+    """Changed settings that its user knows of."""
 
 
 class Companion:
     """Answers hooks on a socket, for any number of sessions."""
 
-    def __init__(self, make: Make, socket: Path, stored: Stored, *, idle_s: float = IDLE_S, why: str = "") -> None:
+    def __init__(
+        self, make: Make, socket: Path, stored: Stored, installed: Installed, *, idle_s: float = IDLE_S, why: str = ""
+    ) -> None:
         """`why`: the reason that there are no verdicts, if so."""
         self._make = make
         self._socket = socket
         self._stored = stored
+        self._installed = installed
         self._idle_s = idle_s
         self._why = why
         self._held: dict[str, _Held] = {}
+        self._since_ns = time.time_ns()
+        self._released_ns: dict[str, int] = {}
+        """Releases of sessions since then."""
         self._used = asyncio.Event()
         self._busy = 0
 
@@ -103,7 +118,16 @@ class Companion:
         held = self._held.pop(session_id, None)
         if held is not None:
             await held.sessions.close()
-            self._stored.keep(session_id, held.sessions.stored())
+            if not self._is_released(session_id):
+                self._stored.keep(session_id, held.sessions.stored())
+
+    def _is_released(self, session_id: str) -> bool:
+        """Return whether the session's user has released it since this was last asked, or since the companion began."""
+        released_ns = self._stored.released_ns(session_id)
+        is_new = released_ns > self._released_ns.get(session_id, self._since_ns)
+        if is_new:
+            self._released_ns[session_id] = released_ns
+        return is_new
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._busy += 1
@@ -111,7 +135,8 @@ class Companion:
         try:
             head, _, raw = (await _read_request(reader)).partition(b"\n")
             agent, _, marks = head.decode(errors="replace").partition(" ")
-            answer = asyncio.ensure_future(self._reply(agent, raw, is_attended=marks == ATTENDED))
+            peer = peer_of(writer.get_extra_info("socket"))
+            answer = asyncio.ensure_future(self._reply(agent, raw, peer, is_attended=marks == ATTENDED))
             while not (await asyncio.wait({answer}, timeout=_SIGN_OF_LIFE_S))[0]:
                 writer.write(b" ")
             writer.write(answer.result())
@@ -125,12 +150,11 @@ class Companion:
             with contextlib.suppress(ConnectionError):
                 await writer.wait_closed()
 
-    async def _reply(self, agent: str, raw: bytes, *, is_attended: bool) -> bytes:
+    async def _reply(self, agent: str, raw: bytes, peer: int = 0, *, is_attended: bool) -> bytes:
+        """Return the reply to a request. `peer`: the process that sent it; 0: not known."""
         dialect = DIALECTS.get(agent)
         if dialect is None:
-            if agent == RELEASE:
-                await self._release(raw.decode(errors="replace"))
-            return b"0 0 0\n" if agent in {RELEASE, PING} else b""
+            return b"0 0 0\n" if agent == PING else b""
         session_id = event = ""
         try:
             hook = dialect.hook_of(raw)
@@ -138,19 +162,26 @@ class Companion:
             if self._why:
                 answer = unanswered(self._stored, hook, self._why)
             else:
-                answer = await self._answer(agent, hook, is_attended=is_attended)
+                answer = await self._answer(agent, hook, peer, is_attended=is_attended)
         except ValueError as error:  # including invalid JSON
             event = event or event_of(raw)
             answer = unread(self._stored, session_id, event, str(error))
         return reply_of(dialect, event, answer)
 
-    async def _answer(self, agent: str, hook: dict[str, Any], *, is_attended: bool) -> Answer:
+    async def _answer(self, agent: str, hook: dict[str, Any], peer: int, *, is_attended: bool) -> Answer:
         session_id, event = hook["session_id"], hook.get("hook_event_name")
+        if self._is_released(session_id):
+            await self._release(session_id)
         held = self._held.get(session_id)
         if held is None:
-            held = self._held[session_id] = _Held(self._make(agent, self._stored.earlier(session_id)))
+            held = _Held(
+                self._make(agent, self._stored.earlier(session_id)), place=str(hook.get("cwd") or folder_of(peer))
+            )
+            self._held[session_id] = held
         held.busy += 1
         is_attended = is_attended or hook.get("is_attended") is True
+        if event in _OF_PROCESS or not held.used_s:
+            is_attended &= await asyncio.to_thread(self._note_agent, session_id, peer) is None
         try:
             out = await held.sessions.answer(hook, is_attended=is_attended)
         finally:
@@ -160,7 +191,10 @@ class Companion:
         self._stored.stop(session_id, stop)
         self._stored.keep(session_id, held.sessions.stored())
         if event == "PreToolUse" and stop is None and (why := held.sessions.degraded):
+            out = out or await asyncio.to_thread(refused_unjudged, hook)
             out |= not_decided(self._stored, session_id, why)
+        if event != "SessionEnd":
+            _report_changes(held, set(self._installed.changes(held.place)), out)
         if DIALECTS[agent].hints_late:
             _delay(event, out, held.late)
         if event == "SessionEnd":
@@ -169,13 +203,30 @@ class Companion:
                 return Answer(out, stop.text_for(session_id), 1)
         return Answer(out)
 
+    def _note_agent(self, session_id: str, peer: int) -> Process | None:
+        """Store which process is the session's agent. Returns the agent that started it, if one did."""
+        agent, above = of_hook(peer, self._stored.agents())
+        if agent is not None:
+            self._stored.note_agent(session_id, agent.started)
+        return above
+
     async def _release(self, session_id: str) -> None:
-        """Release a session: forget its stop, and its counts."""
+        """Let a session begin anew that its user has released, in whichever folder this companion serves."""
         await self._end(session_id)
         self._stored.forget(session_id)
         from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
 
         forget_kill(session_id)
+
+
+def _report_changes(held: _Held, changed: set[Change], out: dict[str, Any]) -> None:
+    """Report newly changed settings, to the user in the output of a hook, and to the topic."""
+    files = sorted({change.file for change in changed - held.reported})
+    held.reported = changed
+    for file in files:
+        held.sessions.settings_changed(file)
+        reported = f"haltline: {file} is not as it was when the hook was installed. {_CHANGED}"
+        out["systemMessage"] = "\n".join(filter(None, (out.get("systemMessage"), reported)))
 
 
 def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
@@ -196,16 +247,18 @@ async def _read_request(reader: asyncio.StreamReader) -> bytes:
 
 
 def main() -> int:
-    """Run the companion of a socket, which stores in a folder; the third argument: why no verdicts are available."""
+    """Run the companion of a socket; the second argument: why no verdicts are available."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     os.umask(0o077)
-    socket, folder, why = Path(sys.argv[1]), Path(sys.argv[2]), "".join(sys.argv[3:])
-    with socket.with_suffix(".lock").open("w") as lock:
+    socket, why = Path(sys.argv[1]), "".join(sys.argv[2:])
+    with open(os.open(socket.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return 0
-        asyncio.run(_companion(socket, Stored(folder), why).serve())
+        lock.truncate()
+        print(os.getpid(), file=lock, flush=True)
+        asyncio.run(_companion(socket, Stored.of_user(os.environ), why).serve())
     return 0
 
 
@@ -234,7 +287,7 @@ def _companion(socket: Path, stored: Stored, why: str) -> Companion:
     policy = settings.policy if isinstance(settings.policy, Policy) else Policy()
     stored.prune(policy.session_ttl_h * 3600)
     idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
-    return Companion(make, socket, stored, idle_s=idle_s, why=why)
+    return Companion(make, socket, stored, Installed(os.environ), idle_s=idle_s, why=why)
 
 
 def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:

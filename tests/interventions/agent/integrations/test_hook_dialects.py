@@ -9,6 +9,7 @@ import pytest
 
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import INTERRUPTS
+from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict
 from haltline.schemas.decisions import Level
@@ -49,7 +50,9 @@ class Hooks(OfClaudeCode):
     def __init__(self, agent: str, verdict: Verdict = Level.ALLOW) -> None:
         super().__init__(verdict)
         self.agent = agent
-        self._companion = Companion(lambda *_: self.sessions, Path("/nowhere/s.sock"), Stored(Path("/nowhere")))
+        self._companion = Companion(
+            lambda *_: self.sessions, Path("/nowhere/s.sock"), Stored(Path("/nowhere")), Installed({})
+        )
 
     @property
     def guard(self) -> ScriptedGuard:

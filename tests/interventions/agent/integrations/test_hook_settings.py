@@ -18,6 +18,15 @@ OTHERS = {
 }
 
 
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+
+
+def main(arguments: list[str]) -> int:
+    return hook_settings.main(arguments, refusal=lambda _: None)
+
+
 def test_every_hook_runs_the_command_and_what_others_put_there_stays_and_comes_first() -> None:
     hooks = json.loads(installed(None, "haltline hook", "f"))["hooks"]
     commands = {event: entries[0]["hooks"][0]["command"] for event, entries in hooks.items()}
@@ -42,10 +51,10 @@ def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before:
     if before is not None:
         file.parent.mkdir()
         file.write_bytes(before)
-    assert hook_settings.main(["install", "--settings", str(file), "--bootstrap", "kafka:9092"]) == 0
+    assert main(["install", "--settings", str(file), "--bootstrap", "kafka:9092"]) == 0
     assert b"hook_client.py --bootstrap kafka:9092" in file.read_bytes()
-    assert hook_settings.main(["install", "--settings", str(file)]) == 0
-    assert hook_settings.main(["uninstall", "--settings", str(file)]) == 0
+    assert main(["install", "--settings", str(file)]) == 0
+    assert main(["uninstall", "--settings", str(file)]) == 0
     assert (file.read_bytes() if file.exists() else None) == before
     assert list(file.parent.iterdir()) == ([file] if before is not None else [])
 
@@ -53,16 +62,16 @@ def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before:
 def test_a_dry_run_changes_nothing_uninstall_keeps_changes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file, before = tmp_path / "settings.json", '{\n  "model": "opus"\n}\n'
     file.write_text(before)
-    assert hook_settings.main(["install", "--dry-run", "--settings", str(file)]) == 0
+    assert main(["install", "--dry-run", "--settings", str(file)]) == 0
     shown = capsys.readouterr().out
     assert (f"--- {file}" in shown, '+    "PreToolUse": [' in shown) == (True, True)
     assert (file.read_text(), list(tmp_path.iterdir())) == (before, [file])
-    hook_settings.main(["install", "--settings", str(file)])
+    main(["install", "--settings", str(file)])
     said = capsys.readouterr().err
     assert f"{file}: written" in said
     assert f"haltline hook uninstall --settings {file} ends that" in said
     file.write_text(json.dumps(json.loads(file.read_text()) | {"theme": "dark"}))
-    hook_settings.main(["uninstall", "--settings", str(file)])
+    main(["uninstall", "--settings", str(file)])
     assert json.loads(file.read_text()) == {"model": "opus", "theme": "dark"}
 
 
@@ -80,7 +89,7 @@ def test_a_file_that_claude_code_would_not_read_is_left_alone(
 ) -> None:
     file = tmp_path / "settings.json"
     file.write_text(text)
-    assert hook_settings.main(["install", "--settings", str(file)]) == 2
+    assert main(["install", "--settings", str(file)]) == 2
     assert f"{file}: {expected}" in capsys.readouterr().err
     assert file.read_text() == text
 
@@ -90,14 +99,14 @@ def test_a_link_stays_a_link_and_the_mode_stays(tmp_path: Path) -> None:
     real.write_text("{}")
     real.chmod(0o600)
     link.symlink_to(real)
-    hook_settings.main(["install", "--settings", str(link)])
+    main(["install", "--settings", str(link)])
     assert link.is_symlink()
     assert (b"hook" in real.read_bytes(), real.stat().st_mode & 0o777) == (True, 0o600)
 
 
 def test_the_command_quotes_what_a_shell_would_split(tmp_path: Path) -> None:
     file = tmp_path / "settings.json"
-    hook_settings.main(["install", "--local", "--settings", str(file), "--agent-id", "the builder"])
+    main(["install", "--local", "--settings", str(file), "--agent-id", "the builder"])
     command = json.loads(file.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
     assert command.endswith("hook_client.py --local --agent-id 'the builder'")
 
@@ -108,7 +117,7 @@ def test_each_agent_gets_its_hooks_in_its_own_files_and_loses_them_again(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     place = tmp_path / hook_settings.AGENTS[agent].settings
-    assert hook_settings.main(["install", "--for", agent, "--local"]) == 0
+    assert main(["install", "--for", agent, "--local"]) == 0
     files = [place] if place.is_file() else sorted(place.iterdir())
     text = files[0].read_text()
     assert "hook_client.py" in text
@@ -119,15 +128,15 @@ def test_each_agent_gets_its_hooks_in_its_own_files_and_loses_them_again(
     elif agent in {"codex", "gemini-cli"}:
         (before,) = {"PreToolUse", "BeforeTool"} & json.loads(text)["hooks"].keys()
         assert json.loads(text)["hooks"][before][0]["hooks"][0]["timeout"] == (60 if agent == "codex" else 60_000)
-    assert hook_settings.main(["uninstall", "--for", agent]) == 0
+    assert main(["uninstall", "--for", agent]) == 0
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
 def test_a_hook_of_another_in_the_place_of_ours_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "PreToolUse").write_text("#!/bin/sh\n./check.sh\n")
-    assert hook_settings.main(["install", "--for", "cline", "--settings", str(tmp_path)]) == 2
+    assert main(["install", "--for", "cline", "--settings", str(tmp_path)]) == 2
     assert "PreToolUse: expected no hook of another program there" in capsys.readouterr().err
-    hook_settings.main(["uninstall", "--for", "cline", "--settings", str(tmp_path)])
+    main(["uninstall", "--for", "cline", "--settings", str(tmp_path)])
     assert [file.name for file in tmp_path.iterdir()] == ["PreToolUse"]
 
 

@@ -10,6 +10,7 @@ from haltline.cli.agent import hook as command
 from haltline.cli.agent.hook_request import request_reply
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
+from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.schemas.events import Kind
 from tests.builders import some
@@ -69,7 +70,7 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
         any_hook()
 
     async def run() -> None:
-        companion = Companion(lambda *_: hooks.sessions, path, Stored(tmp_path / "stored"))
+        companion = Companion(lambda *_: hooks.sessions, path, Stored(tmp_path / "stored"), Installed({}))
         serving = asyncio.create_task(companion.serve())
         await asyncio.to_thread(ask_all)
         serving.cancel()

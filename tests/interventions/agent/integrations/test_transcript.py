@@ -1,6 +1,7 @@
 import asyncio
 import json
-from collections.abc import Iterator, Sequence
+import os
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +17,7 @@ from haltline.interventions.agent.integrations.claude_code.transcript import WRI
 from haltline.schemas.events import Kind
 from tests.builders import cases
 from tests.interventions.agent.attempts import of
-from tests.interventions.agent.integrations.test_hooks import Hooks
+from tests.interventions.agent.integrations.test_hooks import SETTINGS, Hooks
 
 Line = dict[str, Any] | str
 
@@ -184,3 +185,32 @@ def test_a_subagents_turns_are_those_of_its_own_transcript(tmp_path: Path) -> No
     assert turns_of(hooks, "s1/a7") == [3]
     hooks("SubagentStop", agent_id="a8")
     assert turns_of(hooks, "s1/a8") == [None]
+
+
+def without_end(path: Path) -> None:
+    path.touch()
+    os.truncate(path, 1 << 40)
+
+
+@cases(
+    "make",
+    {
+        "a FIFO that nobody writes": os.mkfifo,
+        "a link to a device without an end": lambda path: path.symlink_to("/dev/zero"),
+        "a link to itself": lambda path: path.symlink_to(path),
+        "a folder": Path.mkdir,
+        "a line without an end": without_end,
+    },
+)
+def test_a_transcript_that_never_ends_costs_no_call_its_verdict(tmp_path: Path, make: Callable[[Path], object]) -> None:
+    path = tmp_path / "t.jsonl"
+    hooks = Hooks(settings=SETTINGS.changed(mode="async"))
+    assert hooks("SessionStart", transcript_path=str(path)) == {}
+    make(path)
+    assert hooks.pre(transcript_path=str(path)) == {}
+    assert hooks("UserPromptSubmit", prompt="go on", transcript_path=str(path)) == {}
+
+
+def test_a_line_longer_than_what_is_read_at_once_is_skipped(tmp_path: Path) -> None:
+    long = says("m0", {"type": "text", "text": "x" * (9 << 20)})
+    assert counted(tmp_path / "t.jsonl", [b"", written(ASKED, long, CALLED, ANSWERED)]) == ([3, 5], False)
