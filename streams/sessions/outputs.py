@@ -29,6 +29,10 @@ class Outputs:
         self._runs = runs
         self._now_ms = now_ms
 
+    def mute(self) -> None:
+        """Publish and count nothing from now on."""
+        self.meter, self._sender = Meter(), _Nowhere()
+
     def session(self, effects: Effects, record: RawRecord | None) -> None:
         """Publish a session's effects; `record` is their cause, None for the clock."""
         key = effects.state.session_id.encode()
@@ -134,6 +138,15 @@ class Outputs:
         for failure in failures:
             self.meter.detector_error(failure.detector)
             self.dead_letter(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
+
+
+class _Nowhere:
+    """A Sender that drops everything."""
+
+    def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
+    ) -> None:
+        """Drop one record."""
 
 
 class ShadowSender:
