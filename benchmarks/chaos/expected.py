@@ -9,6 +9,7 @@ from typing import Any
 import orjson
 import yaml
 
+from benchmarks.chaos import poison
 from benchmarks.cluster import PARTITIONS
 from haltline.detectors.cross_session import ACROSS
 from haltline.schemas import wire
@@ -59,7 +60,7 @@ POLICY = Policy(
 def document(folder: Path) -> Path:
     """Write the policy of a chaos run as a file for `--policy`."""
     file = folder / "chaos-policy.yaml"
-    rules = {name: {"mode": "shadow"} for name in POLICY.rules}
+    rules = {name: {"mode": "shadow"} for name in POLICY.rules} | {poison.RULE: {}}
     file.write_text(yaml.safe_dump({"name": POLICY.name, "operations": {"kill_ack_s": 3600}, "rules": rules}))
     return file
 

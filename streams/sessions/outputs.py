@@ -182,6 +182,11 @@ class ShadowMeter(Meter):
         """Count an exception of a rule in shadow."""
         self._meter.detector_error(detector)
 
+    def dead_letter(self, reason: BadRecord) -> None:
+        """Count a record that ended this group's workers; the others are counted by the other group."""
+        if reason is BadRecord.ENDED_WORKER:
+            self._meter.dead_letter(reason)
+
     def policy(self, name: str, version: int) -> None:
         """Record the policy of this group's workers."""
         self._meter.policy(name, version)

@@ -1,7 +1,6 @@
 """Records that end every worker that decides them, on a real Kafka with real processes."""
 
 import itertools
-import os
 from pathlib import Path
 
 import pytest
@@ -26,11 +25,10 @@ def test_records_that_hang_kill_and_eat_memory_are_passed_over_and_the_session_g
     kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     site, policy = tmp_path / "site", tmp_path / "policy.yaml"
-    poison.install(site)
+    environment = poison.install(site)
     policy.write_text(f"rules:\n  {poison.RULE}: {{}}\n")
     log = Log(kafka.bootstrap)
     request.addfinalizer(log.close)
-    path = os.pathsep.join([str(site), os.environ.get("PYTHONPATH", "")])
     numbers, workers = itertools.count(), list[Child]()
 
     def supervise() -> None:
@@ -48,7 +46,7 @@ def test_records_that_hang_kill_and_eat_memory_are_passed_over_and_the_session_g
     for number, action in enumerate([None, *BAD, None, None]):
         event = delete(6 * number, **({} if action is None else {"action": action}))
         produce_confirmed(kafka.bootstrap, kafka_topics.actions, key=SESSION.encode(), value=event)
-    with Children(tmp_path, env={"PYTHONPATH": path}) as children:
+    with Children(tmp_path, env=environment) as children:
         wait_until(killed, "the session is judged by the events behind", deadline_s=240)
         assert workers[-1].stop(within_s=60) == 0, workers[-1].last_lines(50)
     letters = [
