@@ -64,16 +64,16 @@ def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
 def test_a_record_that_ended_workers_would_end_the_replay_and_is_left_out_and_no_other(tmp_path: Path) -> None:
     log = LiveLog().events(works("day", 3))
     bad, other, of_another_log = list(log.inputs())[1:4]
-    for record, reason, later_ms in (
+    for one, reason, later_ms in (
         (bad, BadRecord.ENDED_WORKER, 0),
         (other, BadRecord.DETECTOR_FAILED, 0),
         (of_another_log, BadRecord.ENDED_WORKER, 1),  # with this offset, of a topic that was deleted
     ):
         letter = DeadLetter(
-            reason=reason, detail="killed by SIGSEGV", topic=record.topic, partition=record.partition,
-            offset=record.offset, timestamp_ms=record.timestamp + later_ms,
+            reason=reason, detail="killed by SIGSEGV", topic=one.topic, partition=one.partition,
+            offset=one.offset, timestamp_ms=one.timestamp + later_ms,
         )  # fmt: skip
-        log.send(TOPICS.dead_letter, key=record.key, value=record.value, headers=letter.headers())
+        log.send(TOPICS.dead_letter, key=one.key, value=one.value, headers=letter.headers())
     found = TableRange(log.audited(tmp_path / "audit"), TOPICS)
     assert [r.value for r in found.inputs()] == [r.value for r in log.inputs() if r != bad]
 
