@@ -9,7 +9,8 @@ from typing import Any
 import orjson
 import yaml
 
-from benchmarks.chaos import poison
+from benchmarks.chaos.poison import PLUGINS
+from benchmarks.chaos.poisoned import Poisoned
 from benchmarks.cluster import PARTITIONS
 from haltline.detectors.cross_session import ACROSS
 from haltline.schemas import wire
@@ -53,14 +54,15 @@ class Truth:
 POLICY = Policy(
     name="chaos",
     operations=Operations(kill_ack_s=3600),
-    rules={name: Rule(mode=Mode.SHADOW) for name in (*(pattern.id for pattern in ACROSS), "destructive_volume")},
+    rules={name: Rule(mode=Mode.SHADOW) for name in (*(pattern.id for pattern in ACROSS), "destructive_volume")}
+    | {Poisoned.id: Rule()},
 )
 
 
 def document(folder: Path) -> Path:
     """Write the policy of a chaos run as a file for `--policy`."""
     file = folder / "chaos-policy.yaml"
-    rules = {name: {"mode": "shadow"} for name in POLICY.rules} | {poison.RULE: {}}
+    rules = {name: {} if rule.mode is None else {"mode": rule.mode.value} for name, rule in POLICY.rules.items()}
     file.write_text(yaml.safe_dump({"name": POLICY.name, "operations": {"kill_ack_s": 3600}, "rules": rules}))
     return file
 
@@ -99,7 +101,7 @@ def work_out(
     follow from the first two topics; the effects of signals follow from their order in the log. `partitions` is the
     number of the topic of actions. `ends_worker` returns whether a record of it can only be passed over.
     """
-    expectation = _Expectation(core or Core(POLICY, runs=runs), partitions, ends_worker, observe)
+    expectation = _Expectation(core or Core(POLICY, PLUGINS, runs=runs), partitions, ends_worker, observe)
     for record in gone:
         expectation.act(record)
     for record in filter(precedes, commands):

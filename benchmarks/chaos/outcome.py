@@ -75,7 +75,7 @@ class Outcome:
             gone=gone,
             precedes=self._gone.precedes,
             runs=runs,
-            ends_worker=lambda record: runs is not Runs.SHADOW and poison.ends_worker(record),
+            ends_worker=poison.ends_worker,
             observe=observe,
         )
 

@@ -81,6 +81,7 @@ def run_worker(settings: WorkerSettings, factory: ProcessorFactory, metrics: Met
 async def _run(settings: WorkerSettings, factory: ProcessorFactory, metrics: Metrics) -> None:
     limit_s = settings.session_timeout_s * _HANGS_AFTER_SESSIONS
     watchdog = partial(faulthandler.dump_traceback_later, limit_s, exit=True)  # needs no Python code to run
+    faulthandler.enable()
     with collecting() as garbage:
         try:
             await Worker(

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.chaos import poison
+from benchmarks.chaos.poisoned import Poisoned
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.topics import Topics
@@ -26,7 +27,7 @@ def test_records_that_hang_kill_and_eat_memory_are_passed_over_and_the_session_g
 ) -> None:
     site, policy = tmp_path / "site", tmp_path / "policy.yaml"
     environment = poison.install(site)
-    policy.write_text(f"rules:\n  {poison.RULE}: {{}}\n")
+    policy.write_text(f"rules:\n  {Poisoned.id}: {{}}\n")
     log = Log(kafka.bootstrap)
     request.addfinalizer(log.close)
     numbers, workers = itertools.count(), list[Child]()
