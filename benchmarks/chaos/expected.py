@@ -62,7 +62,7 @@ POLICY = Policy(
 def document(folder: Path) -> Path:
     """Write the policy of a chaos run as a file for `--policy`."""
     file = folder / "chaos-policy.yaml"
-    rules = {name: {} if rule.mode is None else {"mode": rule.mode.value} for name, rule in POLICY.rules.items()}
+    rules = {name: {"mode": rule.mode.value} for name, rule in POLICY.rules.items()}
     file.write_text(yaml.safe_dump({"name": POLICY.name, "operations": {"kill_ack_s": 3600}, "rules": rules}))
     return file
 
