@@ -1,8 +1,8 @@
 """How a record that ends every worker that decides it is found, and passed over.
 
-A worker that ends by a record (a hang, a signal, no memory left) cannot say so, and the next one reads the same record.
-But each claim says at which offset of each source its owner begins. Two owners in a row that begin at the same offset
-mean two ends there: the second one's, and that of the owner whose last commit it was. So the third reads carefully:
+A worker that ends by a record (a hang, a signal, no memory left) cannot report it, and the next one reads it again. But
+each claim says at which offset of each source its owner begins. Two owners in a row that begin at the same offset mean
+two ends there: the second one's, and that of the owner whose last commit it was. So the third reads carefully:
 what waits in that source is decided in a child process first (`haltline.streams.runtime.trial`), and a record that
 ends two of those becomes a dead letter. The records behind it are processed as usual.
 

@@ -2,7 +2,8 @@
 
 The child is a fork, so it has the worker's states, policy and plug-ins, and none of its threads: it sends nothing. What
 ends it is the record, or a lock that another thread held at the fork: a record counts as bad only if it also ends a
-second child alone. Nobody else ends a child: a worker that is killed, stopped or cut off meanwhile learns nothing.
+second child alone. A child that the kernel kills where others left it no memory says nothing about a record, nor does
+a worker that is killed, stopped or cut off meanwhile.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -20,11 +22,14 @@ from haltline.streams.runtime.changelog import RawRecord
 
 MEMORY_MIB: Final = 256
 """What one record may need of memory. An event has at most 1 MiB, and a state 4 MiB."""
+_SPARE_MIB: Final = MEMORY_MIB // 2
+"""More than the usual records of a child take. Where a process that takes so much is killed, no record is to blame."""
 _AT_ONCE_S: Final = 1.0
 """After this many seconds a child decides no further record, because the worker then needs as long for them."""
 _DECIDED: Final = b"."
-_SAID_BYTES: Final = 64 * 1024
+_REPORT_BYTES: Final = 64 * 1024
 _MIB: Final = 1024 * 1024
+_PEAK_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 
 log = logging.getLogger(__name__)
 
@@ -45,34 +50,53 @@ Try = Callable[[Callable[[RawRecord], object], Sequence[RawRecord], float], Awai
 async def in_child(decide: Callable[[RawRecord], object], records: Sequence[RawRecord], limit_s: float) -> Trial:
     """Decide these records in a child process, each within `limit_s` seconds.
 
-    If the system allows no further process, none of them is tried, and all are returned as decided.
+    Where there can be no such process, or it is killed for lack of memory, all are returned as decided: none was tried.
     """
+    try:
+        code, report = await _forked(decide, records, limit_s)
+        is_killed_anyway = code == -signal.SIGKILL and (await _forked(_take_memory, records[:1], limit_s))[0] == code
+    except OSError as failure:
+        log.warning("records are read without a trial: %s", failure)
+        return Trial(len(records))
+    if is_killed_anyway:
+        log.warning("records are read without a trial: a process with %d MiB is killed at once", _SPARE_MIB)
+        return Trial(len(records))
+    text = report.lstrip(_DECIDED)
+    decided = len(report) - len(text)
+    return Trial(decided, text.decode(errors="replace") or _end(code, decided, limit_s))
+
+
+async def _forked(
+    decide: Callable[[RawRecord], object], records: Sequence[RawRecord], limit_s: float
+) -> tuple[int, bytes]:
+    """Return the exit code of a child process, and what it wrote. Raises OSError if there can be none."""
     reading, writing = os.pipe()
     try:
         pid = os.fork()
-    except OSError as failure:
-        log.warning("records are read without a trial: %s", failure)
+        if not pid:
+            _decide(decide, records, limit_s, writing)
+    except OSError:
         os.close(reading)
+        raise
+    finally:
         os.close(writing)
-        return Trial(len(records))
-    if not pid:
-        _decide(decide, records, limit_s, writing)
-    os.close(writing)
     os.set_blocking(reading, False)  # a process that a plug-in started may keep the other end open
-    said = b""
+    report = b""
     try:
         _, status = await asyncio.to_thread(os.waitpid, pid, 0)
         with contextlib.suppress(BlockingIOError):
-            said = os.read(reading, _SAID_BYTES)
+            report = os.read(reading, _REPORT_BYTES)
     except asyncio.CancelledError:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         raise
     finally:
         os.close(reading)
-    text = said.lstrip(_DECIDED)
-    decided = len(said) - len(text)
-    return Trial(decided, text.decode(errors="replace") or _end(os.waitstatus_to_exitcode(status), decided, limit_s))
+    return os.waitstatus_to_exitcode(status), report
+
+
+def _take_memory(_: RawRecord) -> None:
+    b"x" * (_SPARE_MIB * _MIB)  # all of it is written
 
 
 def _end(code: int, decided: int, limit_s: float) -> str:
@@ -125,4 +149,4 @@ def _limit_memory() -> int:
 
 
 def _peak_bytes() -> int:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK_UNIT

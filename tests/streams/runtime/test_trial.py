@@ -11,6 +11,7 @@ from contextlib import suppress
 import pytest
 
 from haltline.streams.replay.records import LogRecord
+from haltline.streams.runtime import trial
 from haltline.streams.runtime.changelog import RawRecord
 from haltline.streams.runtime.trial import MEMORY_MIB, Trial, in_child
 
@@ -67,6 +68,17 @@ def test_a_record_that_takes_too_long_ends_the_child_also_while_no_other_python_
     assert tried(lambda _: hangs(), records("bad"), limit_s=0.5) == Trial(0, "no decision within 0.5 s")
 
 
+def test_where_a_process_is_killed_that_takes_a_little_memory_no_record_is_to_blame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def killed(_: RawRecord) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    assert tried(killed, records("a", "b")) == Trial(0, "killed by SIGKILL")
+    monkeypatch.setattr(trial, "_take_memory", killed)
+    assert tried(killed, records("a", "b")) == Trial(2)
+
+
 def test_healthy_records_leave_no_trace_in_this_process() -> None:
     decided: list[RawRecord] = []
     assert tried(decided.append, records("a", "b")) == Trial(2)
@@ -75,11 +87,11 @@ def test_healthy_records_leave_no_trace_in_this_process() -> None:
 
 def test_a_trial_that_is_cancelled_ends_its_child() -> None:
     async def cancelled() -> None:
-        trial = asyncio.create_task(in_child(lambda _: threading.Event().wait(), records("a"), 600.0))
+        running = asyncio.create_task(in_child(lambda _: threading.Event().wait(), records("a"), 600.0))
         await asyncio.sleep(0)
-        trial.cancel()
+        running.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await trial
+            await running
 
     asyncio.run(cancelled())  # waits for the thread that waits for the child
 
