@@ -109,12 +109,7 @@ class FrozenRange(ABC):
 
     def inputs(self) -> Iterator[LogRecord]:
         """Yield what a worker read, in the order of `in_order`, without what ended workers: it would end a replay."""
-        ended = {
-            (letter.topic, letter.partition, letter.offset, letter.timestamp_ms)
-            for record in self.read(self._letters)
-            if (letter := DeadLetter.from_record(record.key, record.value, record.headers)).reason
-            is BadRecord.ENDED_WORKER
-        }
+        ended = set(map(_ended_worker, self.read(self._letters)))
         for record in self.read(self.spans):
             if (record.topic, record.partition, record.offset, record.timestamp) not in ended:
                 yield record
@@ -126,6 +121,16 @@ class FrozenRange(ABC):
     def policies(self) -> Iterator[LogRecord]:
         """Yield the documents of the topic of policies."""
         return self.read(self._policies)
+
+
+def _ended_worker(record: LogRecord) -> tuple[str, int, int, int] | None:
+    """Return place and time of the record that a dead letter reports to have ended workers."""
+    try:
+        letter = DeadLetter.from_record(record.key, record.value, record.headers)
+    except (KeyError, ValueError):  # of another program, or a later release
+        return None
+    is_it = letter.reason is BadRecord.ENDED_WORKER
+    return (letter.topic, letter.partition, letter.offset, letter.timestamp_ms) if is_it else None
 
 
 _RANK: Final = {layout.name: rank for rank, layout in enumerate(LAYOUT)}

@@ -74,6 +74,7 @@ def test_a_record_that_ended_workers_would_end_the_replay_and_is_left_out_and_no
             offset=one.offset, timestamp_ms=one.timestamp + later_ms,
         )  # fmt: skip
         log.send(TOPICS.dead_letter, key=one.key, value=one.value, headers=letter.headers())
+    log.send(TOPICS.dead_letter, key=b"k", value=b"of another program")
     found = TableRange(log.audited(tmp_path / "audit"), TOPICS)
     assert [r.value for r in found.inputs()] == [r.value for r in log.inputs() if r != bad]
 
