@@ -30,6 +30,8 @@ class BadRecord(StrEnum):
     """The key is not the session id, so its partition does not hold the session's state."""
     DETECTOR_FAILED = "detector_failed"
     """A detector raised an exception on it; the other detectors processed it."""
+    ENDED_WORKER = "ended_worker"
+    """Each process that decided it ended: hung, killed by a signal, or out of memory. It was not processed."""
     UNREADABLE_STATE = "unreadable_state"
     """The stored state of a session, an agent, a target or a tree. It starts again empty."""
     UNDELIVERED = "undelivered"

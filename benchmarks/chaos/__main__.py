@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from benchmarks import command
+from benchmarks.chaos import poison
 from benchmarks.chaos.run import Run, Settings
 from benchmarks.chaos.series import Result, every_difference, seeds_of, shown_in_full, summary
 from benchmarks.chaos.system import System
@@ -52,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _one(settings: Settings, *, number: int, of: int) -> Result:
     """Run one run from the broker's start to the verdict. Its events are printed when it is the only run."""
     folder = Path(tempfile.mkdtemp(prefix="haltline-chaos-"))
-    lasts = "three waves" if settings.once else f"{settings.seconds:g} s"
+    lasts = "four waves" if settings.once else f"{settings.seconds:g} s"
     counted = f"{number} of {of}: " if of > 1 else ""
     print(
         f"{counted}seed {settings.seed}, {settings.workers} workers, {settings.rate} events/s, {lasts}: {folder}",
@@ -77,7 +78,8 @@ def _conducted(settings: Settings, folder: Path, lasts: str, tell: Callable[[str
     began = time.monotonic()
     compared, error = [], ""
     try:
-        with LocalKafka(folder / "kafka", jars=fetch()) as kafka, Children(folder / "logs") as children:
+        children = Children(folder / "logs", env=poison.install(folder / "site"))
+        with LocalKafka(folder / "kafka", jars=fetch()) as kafka, children:
             system = System(kafka, children, folder, seed=settings.seed, workers=settings.workers, tell=tell)
             compared = Run(system, settings).all()
     except Exception as failure:  # the next seed runs anyway
@@ -104,7 +106,7 @@ def options(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     length.add_argument(
         "--short", action="store_const", const=_SHORT_S, dest="seconds", help=f"{_SHORT_S:g} s: every fault once"
     )
-    length.add_argument("--once", action="store_true", help="three waves, each as soon as all processes are back")
+    length.add_argument("--once", action="store_true", help="four waves, each as soon as all processes are back")
     seeds = parser.add_mutually_exclusive_group()
     seeds.add_argument(
         "--seed", type=lambda text: [int(text)], dest="seeds", metavar="SEED", help="seed of the first run (random)"

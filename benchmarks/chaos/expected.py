@@ -9,6 +9,8 @@ from typing import Any
 import orjson
 import yaml
 
+from benchmarks.chaos.poison import PLUGINS
+from benchmarks.chaos.poisoned import Poisoned
 from benchmarks.cluster import PARTITIONS
 from haltline.detectors.cross_session import ACROSS
 from haltline.schemas import wire
@@ -52,14 +54,15 @@ class Truth:
 POLICY = Policy(
     name="chaos",
     operations=Operations(kill_ack_s=3600),
-    rules={name: Rule(mode=Mode.SHADOW) for name in (*(pattern.id for pattern in ACROSS), "destructive_volume")},
+    rules={name: Rule(mode=Mode.SHADOW) for name in (*(pattern.id for pattern in ACROSS), "destructive_volume")}
+    | {Poisoned.id: Rule()},
 )
 
 
 def document(folder: Path) -> Path:
     """Write the policy of a chaos run as a file for `--policy`."""
     file = folder / "chaos-policy.yaml"
-    rules = {name: {"mode": "shadow"} for name in POLICY.rules}
+    rules = {name: {"mode": rule.mode.value} for name, rule in POLICY.rules.items()}
     file.write_text(yaml.safe_dump({"name": POLICY.name, "operations": {"kill_ack_s": 3600}, "rules": rules}))
     return file
 
@@ -88,6 +91,7 @@ def work_out(
     runs: Runs = Runs.ALL,
     core: Core | None = None,
     partitions: int = PARTITIONS,
+    ends_worker: Callable[[LogRecord], bool] = lambda _: False,
     observe: Observe = unobserved,
 ) -> Truth:
     """Run the core over these topics. Each session must be on only one of the first two.
@@ -95,9 +99,9 @@ def work_out(
     `gone`: the records of the topic of actions before it was recreated, with its name and BEFORE. `precedes` returns
     whether a record of another topic was processed before. The expected signals
     follow from the first two topics; the effects of signals follow from their order in the log. `partitions` is the
-    number of the topic of actions.
+    number of the topic of actions. `ends_worker` returns whether a record of it can only be passed over.
     """
-    expectation = _Expectation(core or Core(POLICY, runs=runs), partitions, observe)
+    expectation = _Expectation(core or Core(POLICY, PLUGINS, runs=runs), partitions, ends_worker, observe)
     for record in gone:
         expectation.act(record)
     for record in filter(precedes, commands):
@@ -120,8 +124,9 @@ def work_out(
 class _Expectation:
     """Runs the core over one record after another."""
 
-    def __init__(self, core: Core, partitions: int, observe: Observe) -> None:
+    def __init__(self, core: Core, partitions: int, ends_worker: Callable[[LogRecord], bool], observe: Observe) -> None:
         self._core = core
+        self._ends_worker = ends_worker
         self._partitions = partitions
         self._observe = observe
         self._truth = Truth()
@@ -131,6 +136,9 @@ class _Expectation:
     def act(self, record: LogRecord) -> None:
         """Process a record of the topic of actions."""
         place = (record.topic, record.partition, record.offset)
+        if self._ends_worker(record):
+            self._truth.dead[place] = BadRecord.ENDED_WORKER
+            return
         try:
             event = wire.decode_event(record.value, record.headers)
         except wire.InvalidRecord as bad:

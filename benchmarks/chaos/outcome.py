@@ -7,7 +7,7 @@ from typing import Any
 
 import orjson
 
-from benchmarks.chaos import damage, guarded, recreated, report, verify
+from benchmarks.chaos import damage, guarded, poison, recreated, report, verify
 from benchmarks.chaos.expected import BEFORE, Observe, Place, Truth, unobserved, work_out
 from benchmarks.chaos.history import PartitionHistory, histories
 from benchmarks.chaos.owners import Owner, Owners
@@ -75,6 +75,7 @@ class Outcome:
             gone=gone,
             precedes=self._gone.precedes,
             runs=runs,
+            ends_worker=poison.ends_worker,
             observe=observe,
         )
 

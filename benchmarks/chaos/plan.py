@@ -11,6 +11,7 @@ AGENT: Final = "agent"
 BROKER: Final = "broker"
 ACTIONS: Final = "actions"
 CHANGELOG: Final = "changelog"
+POISON: Final = "poison"
 
 
 class Deed(StrEnum):
@@ -23,6 +24,7 @@ class Deed(StrEnum):
     CRASH = "SIGKILL and start again"
     RECREATE = "given more partitions, then deleted and recreated"
     DAMAGE = "a record that cannot be read"
+    POISON = "events that hang, kill and eat memory where they are decided"
 
 
 class Step(NamedTuple):
@@ -51,6 +53,7 @@ _WEIGHTED: Final[tuple[tuple[str, Deed, int], ...]] = (
     (BROKER, Deed.RESTART, 1),
     (BROKER, Deed.CRASH, 1),
     (CHANGELOG, Deed.DAMAGE, 2),
+    (POISON, Deed.POISON, 1),
     (ACTIONS, Deed.RECREATE, 0),  # once: it takes long, and all processes wait for it
 )
 _CALM_AT_START_S = 5.0
@@ -66,6 +69,7 @@ def make_waves(workers: tuple[str, ...]) -> list[Wave]:
     return [
         ((first, Deed.KILL), (AUDIT, Deed.KILL), (AGENT, Deed.KILL), (BROKER, Deed.CRASH)),
         ((second, Deed.FREEZE), (SHADOW, Deed.TERMINATE), (CONSOLE, Deed.KILL), (CHANGELOG, Deed.DAMAGE)),
+        ((POISON, Deed.POISON),),
         ((ACTIONS, Deed.RECREATE),),
     ]
 

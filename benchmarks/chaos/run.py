@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 
-from benchmarks.chaos import damage, recreated, verify
+from benchmarks.chaos import damage, poison, recreated, verify
 from benchmarks.chaos.outcome import Outcome
 from benchmarks.chaos.plan import (
     ACTIONS,
@@ -18,6 +18,7 @@ from benchmarks.chaos.plan import (
     BROKER,
     CHANGELOG,
     CONSOLE,
+    POISON,
     SHADOW,
     Deed,
     Step,
@@ -65,6 +66,7 @@ class Run:
         self.settings = settings
         self.gone = recreated.Gone(system.topics.actions)
         self.damage = damage.Damage(system.bootstrap, system.topics, system.changelogs[Runs.ENFORCED])
+        self.poison = poison.Poison(system.bootstrap, system.topics)
         self.events_before = Counter[str]()
         """The events before the topic of actions was recreated, which states do not count."""
         self._calm = False  # no faults now
@@ -181,10 +183,13 @@ class Run:
         heapq.heappush(self._due, (when, next(self._order), act))
 
     def do(self, step: Step, traffic: Traffic) -> None:
-        if self._calm or (step.target in {ACTIONS, CHANGELOG} and self.broker_is_down()):
+        if self._calm or (step.target in {ACTIONS, CHANGELOG, POISON} and self.broker_is_down()):
             self.at(time.monotonic() + _LATER_S, lambda: self.do(step, traffic))
         elif step.target == ACTIONS:
             self.recreate_topic(traffic)
+        elif step.target == POISON:
+            self.poison.strike()
+            self.fleet.note(POISON, step.deed)
         elif step.target == CHANGELOG:
             self.damage.strike()
             self.fleet.note(CHANGELOG, step.deed)

@@ -97,7 +97,9 @@ class Traffic:
         for number, sent in enumerate(generate(self._load)):
             if self._ended.is_set():
                 return
-            began += self._pause()
+            if not self._may_go.is_set():
+                began += self._pause()
+                later.clear()  # states that begin anew would count them again
             # A poll returns at the first delivery report.
             while (pause_s := began + number / self._rate - time.perf_counter()) > 0:
                 self._producer.poll(pause_s)
@@ -116,11 +118,10 @@ class Traffic:
     def _pause(self) -> float:
         """Return how long it has paused, in seconds."""
         paused = time.perf_counter()
-        if not self._may_go.is_set():
-            self._producer.flush(_DELIVER_WITHIN_S)
-            self._rests.set()
-            while not (self._may_go.wait(_LOOK_EVERY_S) or self._ended.is_set()):
-                self._producer.poll(0)
+        self._producer.flush(_DELIVER_WITHIN_S)
+        self._rests.set()
+        while not (self._may_go.wait(_LOOK_EVERY_S) or self._ended.is_set()):
+            self._producer.poll(0)
         return time.perf_counter() - paused
 
     def _send(self, key: str, value: bytes | None, topic: str | None = None) -> None:

@@ -12,6 +12,7 @@ from benchmarks.chaos.verify import Difference
 from benchmarks.simulator.broker import Broker
 from benchmarks.simulator.fleet import CHANGELOG, open_read_model, sink_of
 from benchmarks.simulator.log import Log
+from benchmarks.simulator.poison import is_poison
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, core
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import as_read, reader_of
@@ -32,7 +33,7 @@ def compare(history: "History") -> list[str]:
     events, commands, signals = (appended(broker, one) for one in (topics.actions, topics.commands, topics.signals))
     truth = work_out(
         events, commands, signals, topics,
-        gone=gone.records, precedes=gone.precedes, core=core(), partitions=PARTITIONS,
+        gone=gone.records, precedes=gone.precedes, core=core(), partitions=PARTITIONS, ends_worker=is_poison,
     )  # fmt: skip
     states = verify.last_states(records_of(broker, CHANGELOG))
     whole = {place_of(record): record for record in (*events, *gone.records)}

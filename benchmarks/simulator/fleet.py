@@ -14,6 +14,7 @@ from benchmarks.simulator.broker import ADDRESS, Broker
 from benchmarks.simulator.group import group_of
 from benchmarks.simulator.loop import SimLoop
 from benchmarks.simulator.membership import SimMembership
+from benchmarks.simulator.poison import PoisonedProcessor, trials
 from benchmarks.simulator.process import Process
 from benchmarks.simulator.quiet import NoCollector, NoMetrics
 from benchmarks.simulator.threads import system_of
@@ -58,7 +59,7 @@ def start_worker(world: World, broker: Broker, name: str, *, instance_id: str | 
         end = cast("Callable[[BaseException], NoReturn]", process.end)
 
         def sessions(load: Load, outbox: Outbox) -> SessionProcessor:
-            return SessionProcessor(
+            made = PoisonedProcessor(
                 core(),
                 topics=TOPICS,
                 partitions=PARTITIONS,
@@ -68,8 +69,13 @@ def start_worker(world: World, broker: Broker, name: str, *, instance_id: str | 
                 now_ms=system.time_ms,
                 changelog=settings.changelog,
             )
+            made.process_of = process
+            return made
 
-        await Worker(settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), system=system).run()
+        await Worker(
+            settings, sessions, NoMetrics(), join=join, end=end, garbage=NoCollector(), trial=trials(process),
+            system=system,
+        ).run()  # fmt: skip
 
     loop.start(main)
     return process

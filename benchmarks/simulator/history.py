@@ -50,7 +50,7 @@ MORE: Final = "worker-more"
 _STORE_FAILS_SHARE: Final = 0.02
 _OF_PARTITIONS: Final = {*TOPICS.session_sources, TOPICS.dead_letter, TOPICS.interventions}
 """Topics with as many partitions as the sources. The others have one, because each partition's end is queried."""
-_KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError)
+_KNOWN: Final = (KnownFailure, KafkaException, TableConflict, OSError, MemoryError)
 """Failures that may end a process."""
 _RECREATES_SHARE: Final = 0.1
 _EMBEDDED_SHARE: Final = 0.1

@@ -10,6 +10,7 @@ from haltline.console.read_model.feeder import Feeder
 from haltline.streams.audit.memory import OpenMemoryTable, Step
 from haltline.streams.audit.writer import AuditWriter
 from haltline.streams.runtime import changelog
+from haltline.streams.runtime.careful_reading import CarefulReading
 from haltline.streams.runtime.changelog import Claim, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
@@ -163,6 +164,24 @@ def _lagging_end_believed() -> Iterable[Changed]:
     yield Worker, "source_ends", source_ends
 
 
+def _never_careful() -> Iterable[Changed]:
+    yield PartitionState, "begins_again", lambda *_: False
+
+
+def _one_child_believed() -> Iterable[Changed]:
+    async def read(self: CarefulReading, fetched: Fetched) -> None:
+        rest = fetched.records
+        while rest:
+            tried = await self._try(rest)
+            rest = self._decided(fetched, rest, tried.decided)
+            if tried.why and rest:
+                following = rest[1].offset if rest[1:] else fetched.following
+                self._pass_over(fetched.place, rest[0], tried.why, following)
+                rest = rest[1:]
+
+    yield CarefulReading, "read", read
+
+
 def _positions_before_rows() -> Iterable[Changed]:
     def append(self: OpenMemoryTable, rows: Iterable[Any], versions: Mapping[str, int]) -> None:
         each = [row for one in rows for row in (one if hasattr(one, "columns") else (one,))]
@@ -215,6 +234,8 @@ ALL: Final = (
     Mistake("batches not forgotten", "batches of partitions that went are acknowledged", _batches_not_forgotten),
     Mistake("old batches taken", "records fetched for an earlier assignment are processed", _old_batches_taken),
     Mistake("lagging end believed", "an end of a broker that has just begun is believed", _lagging_end_believed),
+    Mistake("never careful", "what a worker ended at is read as usual each time", _never_careful),
+    Mistake("one child believed", "a record that one child did not outlive is passed over", _one_child_believed),
     Mistake("positions before rows", "the audit's positions are committed before its rows", _positions_before_rows),
     Mistake("rows before positions", "the audit's rows are committed before its positions", _rows_before_positions),
     Mistake("table not compared", "a sink does not look where the table stands", _table_not_compared),

@@ -42,7 +42,7 @@ def changes(*, lies: bool = True) -> Iterable[tuple[type, str, object]]:
     def headers(self: PartitionState) -> object:
         return ((EPOCH_HEADER, self._epoch.encode()),)
 
-    async def recover(self: Ownership, generation: int) -> bool:
+    async def recover(self: Ownership, generation: int, _begins: object = None) -> bool:
         assignment = self._assignment
         if assignment is None or not assignment.active:
             return False

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 import orjson
 
 from benchmarks.load import Load, generate
+from benchmarks.simulator.poison import HOW, poisonous
 from benchmarks.simulator.world import EPOCH_NS
 from haltline.detectors import catalogue
 from haltline.detectors.cross_session import ACROSS
@@ -24,6 +25,9 @@ _RULES: Final = frozenset({"destructive_repeat", "severe_destruction", "error_re
 _TWICE_SHARE: Final = 0.1
 _BAD_SHARE: Final = 0.03
 _COMMAND_SHARES: Final = (0.1, 0.75)
+_POISONED_SHARE: Final = 0.3
+"""The share of histories with one to three records that end the worker that decides them."""
+_LIVES_OF_THIS_RELEASE: Final = (0, 1)
 _COMMANDED: Final = 2
 """Sessions that operators kill and reset. They send no events: topics have no order among each other."""
 
@@ -75,7 +79,18 @@ def traffic(seed: int, life: int = 0) -> list[Sent]:
         if rng.random() < command_share:
             found.append(_command(rng, commands + 1000 * life, start_ms))
             commands += 1
+    rng = random.Random(f"{seed} poison {life}")
+    if life in _LIVES_OF_THIS_RELEASE and rng.random() < _POISONED_SHARE:
+        _poison(rng, found)
     return found
+
+
+def _poison(rng: random.Random, records: list[Sent]) -> None:
+    events = [sent for sent in records if sent.topic == TOPICS.actions and sent.value and sent.value[:1] == b"{"]
+    for number in range(rng.randrange(1, 4)):
+        sent = rng.choice(events)
+        bad = sent._replace(value=poisonous(sent.value or b"", number, rng.choice(HOW)))
+        records.insert(rng.randrange(len(records) + 1), bad)
 
 
 def _bad(rng: random.Random, value: bytes) -> bytes | None:

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple, Protocol
 import orjson
 
 from haltline.schemas import wire
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.events import Kind
 from haltline.schemas.topics import LAYOUT, Topics
 from haltline.streams.kafka.log_record import LogRecord as LogRecord  # noqa: PLC0414  # importers of this module's ranges read records, too
@@ -87,6 +88,7 @@ class FrozenRange(ABC):
         topics, self._end_ms = self.topics, end_ms
         self.spans = [span for topic in topics.session_sources for span in self.freeze(topic, start, end)]
         self._decided = list(self.freeze(topics.interventions, start))
+        self._letters = list(self.freeze(topics.dead_letter, start))
         self._policies = list(self.freeze(topics.policies))
 
     @abstractmethod
@@ -106,8 +108,11 @@ class FrozenRange(ABC):
         return self._end_ms is None or timestamp < self._end_ms
 
     def inputs(self) -> Iterator[LogRecord]:
-        """Yield what a worker read, in the order of `in_order`."""
-        return self.read(self.spans)
+        """Yield what a worker read, in the order of `in_order`, without what ended workers: it would end a replay."""
+        ended = set(map(_ended_worker, self.read(self._letters)))
+        for record in self.read(self.spans):
+            if (record.topic, record.partition, record.offset, record.timestamp) not in ended:
+                yield record
 
     def decided(self) -> Iterator[LogRecord]:
         """Yield what workers wrote to the topic of interventions."""
@@ -116,6 +121,16 @@ class FrozenRange(ABC):
     def policies(self) -> Iterator[LogRecord]:
         """Yield the documents of the topic of policies."""
         return self.read(self._policies)
+
+
+def _ended_worker(record: LogRecord) -> tuple[str, int, int, int] | None:
+    """Return place and time of the record that a dead letter reports to have ended workers."""
+    try:
+        letter = DeadLetter.from_record(record.key, record.value, record.headers)
+    except (KeyError, ValueError):  # of another program, or a later release
+        return None
+    is_it = letter.reason is BadRecord.ENDED_WORKER
+    return (letter.topic, letter.partition, letter.offset, letter.timestamp_ms) if is_it else None
 
 
 _RANK: Final = {layout.name: rank for rank, layout in enumerate(LAYOUT)}

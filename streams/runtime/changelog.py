@@ -51,6 +51,10 @@ TOPIC_IDS_HEADER: Final = "haltline-logs"
 """The header of a claim that identifies the logs of its owner's offsets: `topic_ids.Logs.mark`. Absent if unknown.
 
 Earlier releases wrote it to each state."""
+BEGINS_HEADER: Final = "haltline-begins"
+"""The header of a claim that says where its owner begins to read: `topic=offset` of each source, between spaces.
+
+Absent if nothing was committed. See `careful_reading`."""
 ID_BYTES: Final = 16
 
 _EPOCH = struct.Struct(">qq")
@@ -127,6 +131,8 @@ class Claim(NamedTuple):
     """ID_BYTES random bytes. Empty in a release marker: no worker of this release may write."""
     logs: bytes = b""
     """The mark of the logs to which the owner's offsets refer; empty if unknown."""
+    begins: bytes = b""
+    """The value of BEGINS_HEADER."""
 
     @property
     def key(self) -> bytes:
@@ -136,8 +142,8 @@ class Claim(NamedTuple):
     @property
     def headers(self) -> Sequence[tuple[str, bytes | None]]:
         """The headers of the record."""
-        owner = (OWNER_HEADER, self.id or None)
-        return (owner, (TOPIC_IDS_HEADER, self.logs)) if self.logs else (owner,)
+        known = ((TOPIC_IDS_HEADER, self.logs), (BEGINS_HEADER, self.begins))
+        return ((OWNER_HEADER, self.id or None), *((name, value) for name, value in known if value))
 
     @classmethod
     def of(cls, record: RawRecord) -> "Claim | None":
@@ -146,7 +152,14 @@ class Claim(NamedTuple):
         if key is None or not key.startswith(CLAIM_KEY) or record.value is not None:
             return None
         claim_id = _header(record, OWNER_HEADER) or b""
-        return cls(claim_id, _header(record, TOPIC_IDS_HEADER) or b"") if len(claim_id) in (0, ID_BYTES) else None
+        if len(claim_id) not in (0, ID_BYTES):
+            return None
+        return cls(claim_id, _header(record, TOPIC_IDS_HEADER) or b"", _header(record, BEGINS_HEADER) or b"")
+
+
+def begin(topic: str, offset: int) -> bytes:
+    """Return one of the words of BEGINS_HEADER."""
+    return f"{topic}={offset}".encode()
 
 
 def _header(record: RawRecord, name: str) -> bytes | None:
@@ -169,6 +182,7 @@ class PartitionState:
     """The states of one partition: encoded bytes by key, complete up to `position`."""
 
     __slots__ = (
+        "_begins",
         "_claims_read",
         "_epoch",
         "_expected",
@@ -201,6 +215,7 @@ class PartitionState:
         """The next offset to read, or the one that our next record must get. Everything before it is applied."""
         self.owner: Owner | None = None
         """The owner whose records count now; None: no worker of this release."""
+        self._begins = (b"", b"")  # of the last two claims
         self._claims_read = False
         self._epoch = Epoch(0, 0)
         self._older: int | None = None  # the last offset that an older release wrote after a claim
@@ -240,6 +255,7 @@ class PartitionState:
 
     def _take_claim(self, claim: Claim, offset: int) -> None:
         self._claims_read = True
+        self._begins = (self._begins[1], claim.begins)
         self._follow_logs(claim.logs)
         if claim.id:
             self.owner = Owner(offset, claim.id)
@@ -340,6 +356,10 @@ class PartitionState:
     def superseded(self) -> bool:
         """Return whether our own claim was read, and a later one too."""
         return self._was_read and (self.owner is None or self.owner.id != self._expected)
+
+    def begins_again(self, topic: str, offset: int) -> bool:
+        """Return whether the last two owners both began to read a source at this offset."""
+        return all(begin(topic, offset) in claimed.split() for claimed in self._begins)
 
     def headers(self) -> Sequence[tuple[str, bytes]]:
         """Return the headers of each of our states. Raises RuntimeError if the last claim is not ours."""

@@ -103,6 +103,18 @@ class Checkpointer:
         self._processed.append(_Processed(partition, acknowledge))  # 2
         self.outbox.poll()
 
+    def rehearse(self, record: RawRecord) -> None:
+        """Apply one record, and encode what it changes, in a process that ends afterwards. Raises as `process` does."""
+        self._here = self.slices.slice(record.partition)
+        self._processor.rehearse(record)
+
+    def pass_over(self, record: RawRecord, why: str, acknowledge: Callable[[], object]) -> None:
+        """Put one record aside like a micro-batch, with the reason. Raises DeliveryFailed."""
+        self.alive()
+        self._processor.pass_over(record, why)
+        self._processed.append(_Processed(record.partition, acknowledge))
+        self.outbox.poll()
+
     def recovered(self, part: PartitionState) -> None:
         """Take over a recovered partition; of stale states only what is in force is kept."""
         now_ms = self.system.time_ms()

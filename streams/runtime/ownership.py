@@ -23,6 +23,8 @@ from haltline.streams.system import REAL, System
 
 _log: Final = logging.getLogger(__name__)
 
+_NOTHING_COMMITTED: Final[Mapping[int, bytes]] = {}
+
 
 class RecoveryStuck(KnownFailure):
     """Reading up to our own claims makes no progress."""
@@ -64,11 +66,11 @@ class Ownership:
         self.partitions.keep(active | standbys)
         self._read(active | standbys)
 
-    async def recover(self, generation: int) -> bool:
+    async def recover(self, generation: int, begins: Mapping[int, bytes] = _NOTHING_COMMITTED) -> bool:
         """Claim the partitions that were assigned in this generation, and read them up to the claims.
 
-        Returns False if they have been revoked meanwhile, or the group has dropped this member. Raises OlderRelease,
-        DeliveryFailed.
+        `begins`: by partition, what the claim says of where its owner begins. Returns False if they have been revoked
+        meanwhile, or the group has dropped this member. Raises OlderRelease, DeliveryFailed.
         """
         assignment = self._assignment
         if assignment is None or not assignment.active:
@@ -79,7 +81,7 @@ class Ownership:
         while await self._is_still(assignment, generation):
             if not unclaimed:
                 return True
-            await self._claim(unclaimed)
+            await self._claim(unclaimed, begins)
             while self._assignment is assignment and not all(part.claimed or part.superseded for part in unclaimed):
                 self._progress.clear()
                 await self._progress.wait()
@@ -147,9 +149,9 @@ class Ownership:
             return False
         return self._assignment is assignment
 
-    async def _claim(self, parts: Iterable[PartitionState]) -> None:
+    async def _claim(self, parts: Iterable[PartitionState], begins: Mapping[int, bytes]) -> None:
         for part in parts:
-            claim = Claim(self.system.random_bytes(ID_BYTES), self.logs)
+            claim = Claim(self.system.random_bytes(ID_BYTES), self.logs, begins.get(part.partition, b""))
             part.expect(claim)
             self.outbox.send(
                 self.changelog,

@@ -31,6 +31,12 @@ class Processor(Protocol):
         delivered again, and must change nothing.
         """
 
+    def rehearse(self, record: RawRecord) -> None:
+        """Apply one record without any output, in a process that ends afterwards."""
+
+    def pass_over(self, record: RawRecord, why: str) -> None:
+        """Keep a record that ended processes, with the reason, without applying it."""
+
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None:
         """Load the encoded states of a newly owned partition, by key.
 

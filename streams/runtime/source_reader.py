@@ -13,7 +13,7 @@ without room stops polling, and librdkafka stops fetching when its queue is full
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import closing
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -67,6 +67,10 @@ class Fetched(NamedTuple):
     def following(self) -> int:
         """The offset to fetch next."""
         return self.records[-1].offset + 1 if self.end is None else self.end
+
+
+Take = Callable[[Fetched], Coroutine[Any, Any, object] | None]
+"""Takes one batch; the next one waits for the end of the coroutine, if there is one. A new assignment cancels it."""
 
 
 class RecordConsumer(Protocol):
@@ -128,7 +132,7 @@ class SourceReader:
     def __init__(
         self,
         topics: Sequence[str],
-        take: Callable[[Fetched], None],
+        take: Take,
         *,
         open_with: Callable[[Callable[[KafkaError], None]], RecordConsumer],
         on_failure: Callable[[BaseException], object],
@@ -137,12 +141,13 @@ class SourceReader:
         system: System = REAL,
     ) -> None:
         self._take = take
+        self._taking: asyncio.Task[object] | None = None
         self._system = system
         self._loop = asyncio.get_running_loop()
         self._assignment = 0
         self._waiting: dict[str, deque[Fetched]] = {topic: deque() for topic in topics}
         self._takes_more = False
-        """Whether a callback of the loop is scheduled."""
+        """Whether a batch is being taken, or a callback of the loop is scheduled."""
         self._threads = {
             topic: _TopicThread(
                 topic,
@@ -159,6 +164,8 @@ class SourceReader:
     def begin(self, offsets: Mapping[Partition, int]) -> None:
         """Read exactly these partitions, from these offsets."""
         self._assignment += 1
+        if self._taking is not None:
+            self._taking.cancel()
         for topic, thread in self._threads.items():
             own = {number: offset for (of_topic, number), offset in offsets.items() if of_topic == topic}
             thread.assign(_Assignment(self._assignment, own))
@@ -191,14 +198,24 @@ class SourceReader:
         """Take one batch. The next waits for another loop iteration, so that a checkpoint progresses under load."""
         topic, waiting = next((topic, waiting) for topic, waiting in self._waiting.items() if waiting)
         fetched = waiting.popleft()
+        self._takes_more = True
+        taking = None
         try:
             if fetched.assignment == self._assignment:
-                self._take(fetched)
+                taking = self._take(fetched)
         finally:
-            self._threads[topic].room.release()
-            self._takes_more = any(self._waiting.values())
-            if self._takes_more:
-                self._loop.call_soon(self._take_next)
+            if taking is None:
+                self._taken(topic)
+        if taking is not None:
+            self._taking = self._loop.create_task(taking)
+            self._taking.add_done_callback(lambda _: self._taken(topic))
+
+    def _taken(self, topic: str) -> None:
+        self._taking = None
+        self._threads[topic].room.release()
+        self._takes_more = any(self._waiting.values())
+        if self._takes_more:
+            self._loop.call_soon(self._take_next)
 
 
 class _Assignment(NamedTuple):

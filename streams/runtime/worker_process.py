@@ -5,23 +5,26 @@
 - `haltline.streams.runtime.ownership` describes how partitions become this process's.
 - `haltline.streams.runtime.faust_overrides` lists what of Faust is replaced, and why.
 - `haltline.streams.runtime.source_reader` fetches the records of owned partitions.
+- `haltline.streams.runtime.careful_reading` passes over a record that ends the process.
 
 A failure ends the process, with the reason on stderr and a non-zero exit code; the next start continues from the last
 checkpoint. Nothing is retried inside a process whose state is in doubt.
 """
 
 import asyncio
+import faulthandler
 import logging
 import os
 import signal
 import sys
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Coroutine, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
 from typing import Final, NoReturn
 
 from haltline.streams.kafka.failure import KnownFailure
-from haltline.streams.runtime.changelog import ForeignWrite
+from haltline.streams.runtime.careful_reading import AT_MOST, CarefulReading
+from haltline.streams.runtime.changelog import ForeignWrite, RawRecord, begin
 from haltline.streams.runtime.checkpoint import Checkpointer, RuntimeMetrics
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
@@ -40,6 +43,7 @@ from haltline.streams.runtime.source_progress import SourceProgress
 from haltline.streams.runtime.source_reader import Fetched, SourceReader, open_consumer
 from haltline.streams.runtime.topic_incarnations import TopicIncarnations
 from haltline.streams.runtime.topic_watch import TopicRecreated, TopicWatch
+from haltline.streams.runtime.trial import Try, in_child
 from haltline.streams.runtime.worker_settings import WorkerSettings
 from haltline.streams.runtime.zombie_guard import ZombieGuard
 from haltline.streams.system import REAL, System
@@ -50,6 +54,8 @@ _HOUSEKEEPING_EVERY_S = 0.05
 _LOOK_AT_RECOVERY_EVERY_S = 1.0
 _ENDS_MAY_LAG_S = 10.0
 _AGAIN_AFTER_S = 0.1
+_HANGS_AFTER_SESSIONS = 2
+"""A record that takes this many session timeouts ends the process. Its partitions have another owner by then."""
 _CHECKPOINT_PAUSE_S = 0.002
 """Seconds left to events within a checkpoint; otherwise a few per cent of them would wait for all of its states."""
 
@@ -73,8 +79,16 @@ def run_worker(settings: WorkerSettings, factory: ProcessorFactory, metrics: Met
 
 
 async def _run(settings: WorkerSettings, factory: ProcessorFactory, metrics: Metrics) -> None:
+    limit_s = settings.session_timeout_s * _HANGS_AFTER_SESSIONS
+    watchdog = partial(faulthandler.dump_traceback_later, limit_s, exit=True)  # needs no Python code to run
+    faulthandler.enable()
     with collecting() as garbage:
-        await Worker(settings, factory, metrics, join=FaustMembership, end=end_process, garbage=garbage).run()
+        try:
+            await Worker(
+                settings, factory, metrics, join=FaustMembership, end=end_process, watchdog=watchdog, garbage=garbage
+            ).run()
+        finally:
+            faulthandler.cancel_dump_traceback_later()
 
 
 def end_process(failure: BaseException) -> NoReturn:
@@ -87,6 +101,15 @@ def end_process(failure: BaseException) -> NoReturn:
     print(f"haltline worker: ends: {type(failure).__name__}: {failure}", file=sys.stderr, flush=True)
     logging.shutdown()
     os._exit(EXIT_FAILED)
+
+
+def words(committed: Mapping[Partition, tuple[int, str]]) -> Mapping[int, bytes]:
+    """Return by partition what a claim says of where its owner begins."""
+    numbers = {number for _, number in committed}
+    return {
+        number: b" ".join(begin(topic, at) for (topic, of), (at, _) in committed.items() if of == number)
+        for number in numbers
+    }
 
 
 Join = Callable[[WorkerSettings, Hooks, Callable[[str], str]], Membership]
@@ -111,9 +134,12 @@ class Worker:
         join: Join,
         end: Callable[[BaseException], NoReturn],
         garbage: Collector,
+        watchdog: Callable[[], object] = lambda: None,
+        trial: Try = in_child,
         system: System = REAL,
     ) -> None:
         self.settings = settings
+        self.watchdog = watchdog
         self.end = end
         self.garbage = garbage
         self.system = system
@@ -172,6 +198,11 @@ class Worker:
             commit=self.commit,
             system=system,
         )
+        self.careful = CarefulReading(
+            trial=lambda records: trial(self.checkpointer.rehearse, records, settings.session_timeout_s),
+            process=self.process,
+            pass_over=self.pass_over,
+        )
         self.pace = CheckpointPace(settings.checkpoint_interval_s, self.sources.positions, system.monotonic)
         self.beginning: asyncio.Task[None] | None = None
         """The task that becomes the owner of what was assigned, and starts reading the sources."""
@@ -229,21 +260,44 @@ class Worker:
         if self.server is not None:
             self.server.close()
 
-    def take(self, fetched: Fetched) -> None:
+    def take(self, fetched: Fetched) -> Coroutine[None, None, None] | None:
         """Process one micro-batch; a checkpoint acknowledges it."""
         place, records = fetched.place, fetched.records
         expected = self.sources.next_offset(place)
         if fetched.first < expected:
             self.end(TopicRecreated.of_offsets(*place, expected, fetched.first))
+        if self.careful.concerns(fetched):
+            return self.take_carefully(fetched)
+        try:
+            self.process(place, records, fetched.following)
+        except Exception as failure:
+            self.end(failure)
+        return None
+
+    async def take_carefully(self, fetched: Fetched) -> None:
+        """Like `take`, but records that end the process that decides them are passed over."""
+        try:
+            await self.careful.read(fetched)
+        except Exception as failure:
+            self.end(failure)
+
+    def process(self, place: Partition, records: Sequence[RawRecord], following: int) -> None:
+        """Process all records of a partition before an offset."""
         if records:
-            try:
-                self.checkpointer.process(records, partial(self.sources.acknowledge, place, fetched.following))
-            except Exception as failure:
-                self.end(failure)
-            self.gauges.events[place[0],].inc(len(records))
-            if place[0] == self.settings.sources[0]:  # operators' commands come first, and are not kept waiting
-                self.pace.add_commands(len(records))
-        self.sources.processed(place, fetched.following, records[-1].timestamp if records else None)
+            self.checkpointer.process(records, partial(self.sources.acknowledge, place, following))
+        self.count(place, records, following)
+
+    def pass_over(self, place: Partition, record: RawRecord, why: str, following: int) -> None:
+        """Put aside the only record of a partition before an offset."""
+        self.checkpointer.pass_over(record, why, partial(self.sources.acknowledge, place, following))
+        self.count(place, (record,), following)
+
+    def count(self, place: Partition, records: Sequence[RawRecord], following: int) -> None:
+        """Count processed records."""
+        self.gauges.events[place[0],].inc(len(records))
+        if place[0] == self.settings.sources[0]:  # operators' commands come first, and are not kept waiting
+            self.pace.add_commands(len(records))
+        self.sources.processed(place, following, records[-1].timestamp if records else None)
 
     async def commit(self) -> None:
         """Commit what was acknowledged."""
@@ -264,6 +318,7 @@ class Worker:
         """Detect failed deliveries and a crashed group member at once; do what is due by the clock."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
+            self.watchdog()
             self.producer.poll()
             if self.owned.owned() and not self.holding:
                 self.checkpointer.tick()
@@ -314,8 +369,9 @@ class Worker:
         """Own what was assigned, and read its sources from their commits, unless it was revoked meanwhile."""
         try:
             await asyncio.to_thread(self.topics.look)
+            before = await self.group.committed(sources)
             while True:
-                if not await self.ownership.recover(generation):
+                if not await self.ownership.recover(generation, words(before)):
                     return
                 committed = await self.group.committed(sources)
                 ends = await self.source_ends(sources, committed)
@@ -331,6 +387,8 @@ class Worker:
             if self.is_gone(sources):
                 return
             found = {place: first[place] if at is None else at for place, at in offsets.items()}
+            again = [place for place, at in found.items() if self.owned.slice(place[1]).begins_again(place[0], at)]
+            self.careful.begin({place: min(ends[place], found[place] + AT_MOST) for place in again})
             self.sources.begin(found, {place: at for place, at in offsets.items() if at is not None})
             await self.commit_first(sources, first)
         except Exception as failure:

@@ -29,6 +29,10 @@ class Outputs:
         self._runs = runs
         self._now_ms = now_ms
 
+    def mute(self) -> None:
+        """Publish and count nothing from now on."""
+        self.meter, self._sender = Meter(), _Nowhere()
+
     def session(self, effects: Effects, record: RawRecord | None) -> None:
         """Publish a session's effects; `record` is their cause, None for the clock."""
         key = effects.state.session_id.encode()
@@ -136,6 +140,15 @@ class Outputs:
             self.dead_letter(record, BadRecord.DETECTOR_FAILED, f"{failure.detector}: {failure.error!r}")
 
 
+class _Nowhere:
+    """A Sender that drops everything."""
+
+    def send(
+        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Sequence[tuple[str, bytes | None]] = ()
+    ) -> None:
+        """Drop one record."""
+
+
 class ShadowSender:
     """A Sender that passes on the findings and hypothetical decisions of rules in shadow, and drops all else."""
 
@@ -168,6 +181,11 @@ class ShadowMeter(Meter):
     def detector_error(self, detector: str) -> None:
         """Count an exception of a rule in shadow."""
         self._meter.detector_error(detector)
+
+    def dead_letter(self, reason: BadRecord) -> None:
+        """Count a record that ended this group's workers; the others are counted by the other group."""
+        if reason is BadRecord.ENDED_WORKER:
+            self._meter.dead_letter(reason)
 
     def policy(self, name: str, version: int) -> None:
         """Record the policy of this group's workers."""

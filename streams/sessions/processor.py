@@ -110,6 +110,19 @@ class SessionProcessor:
         if records[0].topic == self._topics.actions:
             self._follow_time(records)
 
+    def rehearse(self, record: RawRecord) -> None:
+        """Process one record without any output, and encode the changed states, in a process that ends afterwards."""
+        self._outputs.mute()
+        self._metrics, self._policies = self._outputs.meter, list
+        self.process((record,))
+        for key in self._states.take_changed():
+            self._encoded(self._states[key].state)
+
+    def pass_over(self, record: RawRecord, why: str) -> None:
+        """Publish a record that ended processes as a dead letter."""
+        log.error("%s-%d: offset %d is passed over: %s", record.topic, record.partition, record.offset, why)
+        self._outputs.dead_letter(record, BadRecord.ENDED_WORKER, why)
+
     def _is_known(self, key: bytes | None) -> bool:
         """Return whether the subject of a record has a state: with no rule in shadow, no new one is created.
 

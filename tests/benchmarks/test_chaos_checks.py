@@ -179,6 +179,7 @@ DEEDS = {
     *((AUDIT, deed) for deed in (Deed.KILL, Deed.TERMINATE)),
     *((BROKER, deed) for deed in (Deed.RESTART, Deed.CRASH)),
     *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.RECREATE)),
+    (plan.POISON, Deed.POISON),
 }
 
 

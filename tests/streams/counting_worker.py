@@ -19,6 +19,13 @@ from haltline.streams.runtime.worker_process import run_worker
 from haltline.streams.runtime.worker_settings import WorkerSettings
 
 
+class _Nowhere:
+    def send(self, topic: str, **_: object) -> None: ...
+
+    def partitions(self, topic: str) -> int:
+        raise NotImplementedError(topic)
+
+
 class Counting:
     """Counts per key."""
 
@@ -52,6 +59,13 @@ class Counting:
             dirty.add(key)
             if state["count"] % 10 == 0:
                 self._outbox.send(self._output, key=key, value=b"%s:%d" % (key, state["count"]))
+
+    def rehearse(self, record: RawRecord) -> None:
+        self._outbox = _Nowhere()
+        self.process((record,))
+
+    def pass_over(self, record: RawRecord, why: str) -> None:
+        raise AssertionError(f"no record is bad, and one at offset {record.offset} was to be passed over: {why}")
 
     def changed(self) -> Iterator[tuple[int, bytes, bytes | None]]:
         dirty, self._dirty = self._dirty, set()

@@ -5,6 +5,7 @@ from pathlib import Path
 import orjson
 import pytest
 
+from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.reading import Reader
 from haltline.streams.audit.table import DeltaAuditTable
@@ -13,7 +14,7 @@ from haltline.streams.replay.records import Missing, Span
 from haltline.streams.replay.table_range import TableRange
 from tests.streams.audit.records import NOW_MS, event, record
 from tests.streams.commands import haltline
-from tests.streams.replay.recorded import TOPICS
+from tests.streams.replay.recorded import TOPICS, LiveLog, works
 
 FIRST = Place(TOPICS.actions, 0)
 HEADERS = (("traceparent", b"00-1"), ("odd", b"\xff\x00"), ("none", None), ("empty", b""), ("odd", b"again"))
@@ -58,6 +59,24 @@ def test_what_was_erased_or_lost_is_counted_and_said(table: Path) -> None:
     done = haltline("backtest", table)
     assert (done.exit_code, "not there: 4 whose content was erased" in done.stderr) == (0, True)
     assert errors == ""
+
+
+def test_a_record_that_ended_workers_would_end_the_replay_and_is_left_out_and_no_other(tmp_path: Path) -> None:
+    log = LiveLog().events(works("day", 3))
+    bad, other, of_another_log = list(log.inputs())[1:4]
+    for one, reason, later_ms in (
+        (bad, BadRecord.ENDED_WORKER, 0),
+        (other, BadRecord.DETECTOR_FAILED, 0),
+        (of_another_log, BadRecord.ENDED_WORKER, 1),  # with this offset, of a topic that was deleted
+    ):
+        letter = DeadLetter(
+            reason=reason, detail="killed by SIGSEGV", topic=one.topic, partition=one.partition,
+            offset=one.offset, timestamp_ms=one.timestamp + later_ms,
+        )  # fmt: skip
+        log.send(TOPICS.dead_letter, key=one.key, value=one.value, headers=letter.headers())
+    log.send(TOPICS.dead_letter, key=b"k", value=b"of another program")
+    found = TableRange(log.audited(tmp_path / "audit"), TOPICS)
+    assert [r.value for r in found.inputs()] == [r.value for r in log.inputs() if r != bad]
 
 
 def test_only_what_is_missing_of_the_range_counts(table: Path) -> None:

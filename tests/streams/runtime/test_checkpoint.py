@@ -78,6 +78,13 @@ class Keeping:
             self.dirty[record.key] = (record.partition, record.value)
             self.outbox.send("out", key=record.key, value=record.value)
 
+    def rehearse(self, record: RawRecord) -> None:
+        assert record.key is not None
+        self.loaded.append(self.load(record.key))
+
+    def pass_over(self, record: RawRecord, why: str) -> None:
+        self.outbox.send("dead", key=record.key, value=why.encode())
+
     def changed(self) -> Iterator[Change]:
         dirty, self.dirty = self.dirty, {}
         for key, (partition, value) in dirty.items():
@@ -151,6 +158,18 @@ def test_what_is_left_of_stale_states_is_written_and_all_else_of_them_removed() 
     asyncio.run(bench.checkpointer.checkpoint())
     written = {(sent.key, sent.value) for sent in bench.broker.of(CHANGELOG)}
     assert written == {(b"a", None), (b"b", b"b in force")}
+
+
+def test_a_record_that_is_put_aside_is_acknowledged_when_its_letter_is_on_the_broker() -> None:
+    bench = Bench()
+    seen: list[list[bytes | None]] = []
+    bad = LogRecord("events", 0, 7, 0, b"a", b"1", ())
+    bench.checkpointer.pass_over(bad, "hung", lambda: seen.append([sent.value for sent in bench.broker.of("dead")]))
+    assert asyncio.run(bench.checkpointer.checkpoint()).batches == 1
+    assert seen == [[b"hung"]]
+    bench.slices[0].put(b"a", b"kept", 0)
+    bench.checkpointer.rehearse(bad)
+    assert bench.pipeline.loaded == [b"kept"]
 
 
 def test_a_batch_is_acknowledged_when_what_followed_is_on_the_broker_or_by_the_next() -> None:

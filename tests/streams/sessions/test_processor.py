@@ -86,6 +86,28 @@ def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes |
     assert len(bench.sent.of(TOPICS.interventions)) == 1
 
 
+def test_a_record_that_ended_processes_is_kept_whole_with_the_reason_and_not_applied() -> None:
+    bench = Bench()
+    bench.deletes(0, 6)
+    record = LogRecord(TOPICS.actions, HOME, 2, T0_MS, b"k", delete(12), [("trace", b"1")])
+    bench.pipeline.pass_over(record, "no decision within 10 s")
+    (letter,) = bench.letters
+    assert (letter.reason, letter.detail) == (BadRecord.ENDED_WORKER, "no decision within 10 s")
+    assert (letter.offset, letter.raw, letter.record_headers) == (2, delete(12), (("trace", b"1"),))
+    assert bench.counted.told[-1] == "dead letter ended_worker"
+    assert state_codec.decode(bench.checkpoint()[SESSION.encode()] or b"").events == 2
+
+
+def test_a_record_is_rehearsed_as_it_is_processed_without_any_output() -> None:
+    bench = Bench()
+    bench.deletes(0, 6)
+    before = len(bench.sent.records), list(bench.counted.told)
+    for second in (12, 18):
+        bench.pipeline.rehearse(LogRecord(TOPICS.actions, HOME, second, T0_MS, b"k", delete(second)))
+    bench.pipeline.rehearse(LogRecord(TOPICS.actions, HOME, 20, T0_MS, b"k", b"no JSON"))
+    assert (len(bench.sent.records), bench.counted.told) == before
+
+
 def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:
     bench = Bench(max_live_sessions=1)
     for second in (0, 6, 12):
