@@ -25,6 +25,7 @@ from haltline.interventions.agent.integrations.claude_code.hooks import Earlier,
 from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook, peer_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
+from haltline.interventions.agent.integrations.hooks.limited import Limited, Overdue
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, refused_unjudged, unanswered, unread
 from haltline.interventions.agent.settings import GuardSettings
@@ -183,7 +184,11 @@ class Companion:
         if event in _OF_PROCESS or not held.used_s:
             is_attended &= await asyncio.to_thread(self._note_agent, session_id, peer) is None
         try:
-            out = await held.sessions.answer(hook, is_attended=is_attended)
+            out = await Limited(held.sessions.answer(hook, is_attended=is_attended))
+        except Overdue as overdue:
+            if held.sessions.stored() is not None:  # the next hook goes on from what was stored before this one
+                self._held.pop(session_id, None)
+            return unanswered(self._stored, hook, str(overdue))
         finally:
             held.busy -= 1
             held.used_s = asyncio.get_running_loop().time()
@@ -198,7 +203,7 @@ class Companion:
         if DIALECTS[agent].hints_late:
             _delay(event, out, held.late)
         if event == "SessionEnd":
-            del self._held[session_id]
+            self._held.pop(session_id, None)
             if stop is not None:  # the only text that a program without a terminal prints
                 return Answer(out, stop.text_for(session_id), 1)
         return Answer(out)

@@ -1,13 +1,18 @@
 """Answers to hooks without a verdict: by the guard's fail policy, and by the last known stop.
 
-The fail policy is of effects. A call has that of its name, and that of the text that it would run.
+The fail policy is of effects. A call has that of its name, and that of the text that it would run. A text that takes
+too long to read is searched for words of destruction.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
+
+from haltline.interventions.agent.enforcement.fail_policy import holds_word
 from haltline.interventions.agent.integrations.claude_code.hooks import Stop, halted, stopped_answer
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
+from haltline.interventions.agent.integrations.hooks.limited import Overdue, in_time
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import GuardSettings
@@ -76,4 +81,8 @@ def _is_closed(hook: Mapping[str, Any]) -> bool:
         return effect >= closed_from
     from haltline.interventions.agent.transport.local_decider import effect_of  # noqa: PLC0415 - it takes a second
 
-    return effect_of(tool, args) >= closed_from
+    try:
+        with in_time():
+            return effect_of(tool, args) >= closed_from
+    except Overdue:
+        return holds_word(orjson.dumps(args))
