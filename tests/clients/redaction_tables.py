@@ -33,6 +33,7 @@ export interface FormRow {
   readonly as?: string;
   readonly check?: string;
   readonly needs?: string;
+  readonly near?: string;
   readonly open?: boolean;
   readonly hosts?: readonly string[];
   readonly public?: boolean;
@@ -51,7 +52,20 @@ export interface ProgramRow {
   readonly after?: readonly string[];
 }
 """
-_OF_FORMS: Final = ("kind", "form", "starts", "inside", "back", "as", "check", "needs", "open", "hosts", "public")
+_OF_FORMS: Final = (
+    "kind",
+    "form",
+    "starts",
+    "inside",
+    "back",
+    "as",
+    "check",
+    "needs",
+    "near",
+    "open",
+    "hosts",
+    "public",
+)
 _OF_BESIDE: Final = ("kind", "words", "form", "hosts")
 _PATTERNS: Final = {
     "HOLDS_CREDENTIALS": held_secrets._HOLDS_CREDENTIALS,

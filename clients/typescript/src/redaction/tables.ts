@@ -12,6 +12,7 @@ export interface FormRow {
   readonly as?: string;
   readonly check?: string;
   readonly needs?: string;
+  readonly near?: string;
   readonly open?: boolean;
   readonly hosts?: readonly string[];
   readonly public?: boolean;
@@ -40,11 +41,13 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "age_key", "form": "AGE-SECRET-KEY-PQ-1[0-9A-Z]{40,}", "starts": ["AGE-SECRET-KEY-PQ-1"]},
   {"kind": "age_key", "form": "AGE-PLUGIN-[A-Z0-9-]{1,24}-1[0-9A-Z]{20,}", "starts": ["AGE-PLUGIN-"]},
   {"kind": "aws_access_key", "form": "(?:AKIA|ASIA|ABIA|ACCA)[0-9A-Z]{16}", "starts": ["AKIA", "ASIA", "ABIA", "ACCA"], "hosts": ["amazonaws.com", "aws.amazon.com", "amazonaws.com.cn", "api.aws"]},
+  {"kind": "aws_session_token", "form": "(?:IQoJb3JpZ2luX|F[wQ]oGZXIvYXdz|AQoDYXdz)[A-Za-z0-9+/%]{60,}(?:={1,2})?", "starts": ["IQoJb3JpZ2luX", "FwoGZXIvYXdz", "FQoGZXIvYXdz", "AQoDYXdz"], "hosts": ["amazonaws.com", "aws.amazon.com", "amazonaws.com.cn", "api.aws"]},
   {"kind": "aws_bedrock_key", "form": "ABSKQmVkcm9ja0FQSUtleS[A-Za-z0-9+/]{20,}={0,2}", "starts": ["ABSKQmVkcm9ja0FQSUtleS"], "hosts": ["amazonaws.com"]},
   {"kind": "aws_bedrock_key", "form": "bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t[A-Za-z0-9+/=_-]{0,2000}", "starts": ["bedrock-api-key-YmVkcm9jay5hbWF6b25hd3MuY29t"], "hosts": ["amazonaws.com"]},
   {"kind": "aws_mws_key", "form": "amzn\\.mws\\.[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", "starts": ["amzn.mws."], "hosts": ["amazonservices.com", "amazonaws.com"]},
   {"kind": "amazon_oauth_secret", "form": "amzn1\\.oa2-cs\\.v1\\.[0-9a-f]{32,}", "starts": ["amzn1.oa2-cs.v1."], "hosts": ["amazon.com", "amazonalexa.com"]},
   {"kind": "google_key", "form": "AIza[A-Za-z0-9_-]{30,}", "starts": ["AIza"], "hosts": ["googleapis.com", "google.com", "firebaseio.com", "firebaseapp.com"]},
+  {"kind": "google_key", "form": "AQ\\.[A-Za-z0-9_-]{30,}", "starts": ["AQ."], "check": "mixed", "hosts": ["googleapis.com", "google.com"]},
   {"kind": "google_oauth_token", "form": "ya29\\.[A-Za-z0-9_-]{20,}", "starts": ["ya29."], "hosts": ["googleapis.com", "google.com"]},
   {"kind": "google_oauth_secret", "form": "GOCSPX-[A-Za-z0-9_-]{20,}", "starts": ["GOCSPX-"], "hosts": ["googleapis.com", "google.com"]},
   {"kind": "google_refresh_token", "form": "1//0[A-Za-z0-9_-]{30,}", "starts": ["1//0"], "hosts": ["googleapis.com", "google.com"]},
@@ -99,10 +102,28 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "discord_webhook", "form": "discord(?:app)?\\.com/api/(?:v[0-9]{1,2}/)?webhooks/[0-9]{17,20}/([A-Za-z0-9_-]{40,})", "starts": ["discord.com/api/", "discordapp.com/api/"], "hosts": ["discord.com", "discordapp.com"]},
   {"kind": "teams_webhook", "form": "\\.webhook\\.office\\.com/(webhookb2/[A-Za-z0-9@/_-]{40,})", "inside": [".webhook.office.com/"], "hosts": ["office.com"]},
   {"kind": "google_chat_webhook", "form": "chat\\.googleapis\\.com/v1/spaces/[A-Za-z0-9_-]+/messages\\?(key=[A-Za-z0-9_&=%-]{20,})", "starts": ["chat.googleapis.com/"], "hosts": ["googleapis.com"]},
-  {"kind": "zapier_webhook", "form": "hooks\\.zapier\\.com/(hooks/catch/[A-Za-z0-9/]{8,})", "starts": ["hooks.zapier.com/"], "hosts": ["zapier.com"]},
+  {"kind": "zapier_webhook", "form": "hooks\\.zapier\\.com/(hooks/(?:catch|standard)/[A-Za-z0-9/]{8,})", "starts": ["hooks.zapier.com/"], "hosts": ["zapier.com"]},
+  {"kind": "make_webhook", "form": "hook\\.(?:[a-z0-9.]{2,12}\\.)?(?:make\\.com|integromat\\.com|make\\.celonis\\.com)/([A-Za-z0-9_-]{16,})", "starts": ["hook."], "hosts": ["make.com", "integromat.com"]},
+  {"kind": "ifttt_key", "form": "maker\\.ifttt\\.com/[A-Za-z0-9_/-]{1,120}/with/key/([A-Za-z0-9_-]{16,})", "starts": ["maker.ifttt.com/"], "hosts": ["ifttt.com"]},
+  {"kind": "n8n_webhook", "form": "n8n\\.cloud/(webhook(?:-test)?/[A-Za-z0-9-]{16,})", "starts": ["n8n.cloud/"], "hosts": ["n8n.cloud"]},
+  {"kind": "pipedream_webhook", "form": "([a-z0-9]{12,24})\\.m\\.pipedream\\.net", "inside": [".m.pipedream.net"], "back": 24, "check": "mixed", "hosts": ["pipedream.net", "pipedream.com"]},
+  {"kind": "pagerduty_key", "form": "events\\.pagerduty\\.com/integration/([0-9a-f]{32})", "starts": ["events.pagerduty.com/"], "hosts": ["pagerduty.com"]},
+  {"kind": "feishu_webhook", "form": "open\\.(?:feishu\\.cn|larksuite\\.com)/open-apis/bot/v2/hook/([A-Za-z0-9-]{16,})", "starts": ["open.feishu.cn/", "open.larksuite.com/"], "hosts": ["feishu.cn", "larksuite.com"]},
+  {"kind": "wecom_webhook", "form": "qyapi\\.weixin\\.qq\\.com/cgi-bin/webhook/send\\?key=([A-Za-z0-9-]{16,})", "starts": ["qyapi.weixin.qq.com/"], "hosts": ["qq.com"]},
+  {"kind": "webhook", "form": "hooks/((?:[A-Za-z0-9]{17,24}/[A-Za-z0-9]{24,}|[a-z0-9]{26}))", "starts": ["hooks/"], "check": "mixed"},
+  {"kind": "healthcheck_url", "form": "hc-ping\\.com/([0-9A-Za-z-]{16,})", "starts": ["hc-ping.com/"], "hosts": ["hc-ping.com", "healthchecks.io"]},
+  {"kind": "datadog_key", "form": "http-intake\\.logs\\.[a-z0-9.]{3,40}/v1/input/([0-9a-f]{32})", "starts": ["http-intake.logs."], "hosts": ["datadoghq.com", "datadoghq.eu", "ddog-gov.com"]},
+  {"kind": "infura_key", "form": "infura\\.io/(?:ws/)?v[0-9]/([0-9A-Za-z]{24,})", "starts": ["infura.io/"], "hosts": ["infura.io"]},
+  {"kind": "alchemy_key", "form": "alchemy(?:\\.com|api\\.io)/(?:[a-z]{2,12}/)?v[0-9]/([A-Za-z0-9_-]{20,})", "starts": ["alchemy.com/", "alchemyapi.io/"], "check": "mixed", "hosts": ["alchemy.com", "alchemyapi.io"]},
+  {"kind": "quicknode_key", "form": "quiknode\\.pro/([0-9a-f]{32,})", "starts": ["quiknode.pro/"], "hosts": ["quiknode.pro", "quicknode.com"]},
+  {"kind": "rpc_key", "form": "(?:rpc\\.ankr\\.com|core\\.chainstack\\.com|p2pify\\.com|getblock\\.io|blastapi\\.io|drpc\\.org)/(?:[a-z_-]{2,24}/){0,3}([0-9A-Za-z_-]{28,})", "starts": ["rpc.ankr.com/", "core.chainstack.com/", "p2pify.com/", "getblock.io/", "blastapi.io/", "drpc.org/"], "check": "mixed"},
+  {"kind": "url_signature", "form": "[Ss]ignature(?:=|%3D)([A-Za-z0-9%+/~_-]{20,}={0,2})", "starts": ["Signature=", "signature=", "Signature%3D", "signature%3D"], "check": "mixed"},
+  {"kind": "url_key", "form": "key=([A-Za-z0-9_-]{24,})", "starts": ["key="], "check": "random"},
+  {"kind": "jwk", "form": "\"(?:dp?|p|dq|qi?|k)\\\\{0,15}\"[ \\t\\n]{0,4}:[ \\t\\n]{0,4}\\\\{0,15}\"([A-Za-z0-9_-]{20,})", "starts": ["\"d\"", "\"p\"", "\"q\"", "\"dp\"", "\"dq\"", "\"qi\"", "\"k\"", "\"d\\", "\"p\\", "\"q\\", "\"dp\\", "\"dq\\", "\"qi\\", "\"k\\"], "near": "kty", "open": true},
   {"kind": "discord_token", "form": "[MNO][A-Za-z0-9_-]{23,27}\\.[A-Za-z0-9_-]{6}\\.[A-Za-z0-9_-]{27,40}", "starts": ["M", "N", "O"], "hosts": ["discord.com", "discordapp.com"]},
   {"kind": "discord_token", "form": "mfa\\.[A-Za-z0-9_-]{60,}", "starts": ["mfa."], "hosts": ["discord.com", "discordapp.com"]},
   {"kind": "telegram_token", "form": "[0-9]{6,12}:A[A-Za-z0-9_-]{32,40}", "inside": [":A"], "back": 12, "hosts": ["telegram.org"]},
+  {"kind": "telegram_token", "form": "bot([0-9]{5,12}(?::|%3[Aa])[A-Za-z0-9_-]{30,64})", "starts": ["bot"], "hosts": ["telegram.org"]},
   {"kind": "matrix_token", "form": "syt_[A-Za-z0-9]+_[A-Za-z0-9]{10,}_[A-Za-z0-9]{4,}", "starts": ["syt_"], "hosts": ["matrix.org"]},
   {"kind": "matrix_token", "form": "mat_[A-Za-z0-9]{20,}_[A-Za-z0-9]{4,}", "starts": ["mat_"], "hosts": ["matrix.org"]},
   {"kind": "facebook_token", "form": "EAA[A-Za-z0-9]{60,}", "starts": ["EAA"], "check": "mixed", "hosts": ["facebook.com", "instagram.com", "whatsapp.com"]},
@@ -271,8 +292,9 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "sumologic_id", "form": "su[A-Za-z0-9]{12}", "starts": ["su"], "check": "mixed", "needs": "sumo", "hosts": ["sumologic.com"]},
   {"kind": "jwt", "form": "eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{4,}\\.[A-Za-z0-9_-]*", "starts": ["eyJ"]},
   {"kind": "jwt", "form": "ZXlK[A-Za-z0-9+/]{60,}={0,2}", "starts": ["ZXlK"], "check": "mixed"},
+  {"kind": "in_base64", "form": "(?:Z2hwX|Z2hvX|Z2hzX|Z2h1X|Z2l0aHViX3BhdF|Z2xwYXQt|c2stYW50L|c2stcHJvai|c2stb3It|c2tfbGl2ZV|c2tfdGVzdF|cmtfbGl2ZV|QUtJQ|QVNJQ|QUl6Y|eWEyOS|R09DU1BYL|eG94Yi|eG94cC|eGFwcC|bnBtX|cHlwaS|Z3NrX|aHZzL|ZG9wX3YxX|c2hwYXRf)[A-Za-z0-9+/_-]{20,}={0,2}", "starts": ["Z2hwX", "Z2hvX", "Z2hzX", "Z2h1X", "Z2l0aHViX3BhdF", "Z2xwYXQt", "c2stYW50L", "c2stcHJvai", "c2stb3It", "c2tfbGl2ZV", "c2tfdGVzdF", "cmtfbGl2ZV", "QUtJQ", "QVNJQ", "QUl6Y", "eWEyOS", "R09DU1BYL", "eG94Yi", "eG94cC", "eGFwcC", "bnBtX", "cHlwaS", "Z3NrX", "aHZzL", "ZG9wX3YxX", "c2hwYXRf"]},
   {"kind": "bearer", "form": "(?:Bearer|bearer|BEARER) ([A-Za-z0-9._~+/-]{8,}=*)", "inside": ["Bearer ", "bearer ", "BEARER "], "check": "not a word"},
-  {"kind": "url_password", "form": "://([^\\x00-\\x20/:@\"'`<>]{0,64}:[^\\x00-\\x20/\"`<>]{0,256})@", "inside": ["://"], "open": true},
+  {"kind": "url_password", "form": "://([^\\x00-\\x20/:@\"'`<>]{0,64}:[^\\x00-\\x20/\"`<>]{0,256})@", "inside": ["://"], "check": "set", "open": true},
   {"kind": "password_hash", "form": "\\$2[abxy]\\$[0-9]{2}\\$[./A-Za-z0-9]{53}", "inside": ["$2a$", "$2b$", "$2y$", "$2x$"]},
   {"kind": "password_hash", "form": "\\$(?:1|5|6|7|y|gy|apr1|md5)\\$(?:rounds=[0-9]+\\$)?[./A-Za-z0-9]{0,64}\\$(?:[./A-Za-z0-9]{1,32}\\$)?[./A-Za-z0-9]{16,128}", "inside": ["$1$", "$5$", "$6$", "$7$", "$y$", "$gy$", "$apr1$", "$md5"]},
   {"kind": "password_hash", "form": "\\$(?:argon2(?:id|i|d)|scrypt|pbkdf2(?:-sha[0-9]+)?)\\$[A-Za-z0-9=,$./+_-]{20,}", "inside": ["$argon2", "$scrypt$", "$pbkdf2"]},
@@ -614,7 +636,7 @@ export const SENDING_TOOL = "(?:^|_)(?:send|post|upload|publish|e?mail|mail|sms|
 
 export const KEEPING_TOOL = "(?:^|_)(?:write|edit|multiedit|str_replace|create_file|save|insert|notebook|todo|read|grep|glob|ls|think|view|apply_patch)(?:_|$)";
 
-export const SENDING_COMMAND = "(?<![\\w.-])(?:curl|wget|http|https|xh|nc|ncat|netcat|socat|telnet|ssh|scp|sftp|rsync|ftp|lftp|tftp|mail|mailx|mutt|sendmail|swaks|msmtp|dig|nslookup|host|drill|ping|aria2c|openssl[\\t-\\r ]+s_client|git[\\t-\\r ]+(?:push|remote|clone|fetch|pull|ls-remote|send-email)|gh|glab|hub|aws|gsutil|gcloud|az|s3cmd|rclone|mc|b2|docker[\\t-\\r ]+(?:push|login)|podman[\\t-\\r ]+push|npm[\\t-\\r ]+publish|twine|gem[\\t-\\r ]+push|cargo[\\t-\\r ]+publish|kubectl|helm[\\t-\\r ]+push|vercel|netlify|heroku|flyctl|slackcat|pastebinit|mosquitto_pub|kafkacat|kcat|grpcurl|websocat|wscat|transfer|wormhole|croc|ngrok|mosh|irssi|Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Send-MailMessage|Start-BitsTransfer|certutil|bitsadmin)(?![\\w-])|/dev/(?:tcp|udp)/|\\b(?:requests|httpx|aiohttp|urllib|urllib3|http\\.client|smtplib|ftplib|socket|paramiko|boto3|axios|fetch|XMLHttpRequest|WebSocket|net/http|Net::HTTP|HttpClient|LWP|fsockopen|curl_exec|file_get_contents|create_connection|getaddrinfo|gethostbyname|dns)\\b";
+export const SENDING_COMMAND = "(?<![\\w.-])(?:curl|wget|http|https|xh|nc|ncat|netcat|socat|telnet|ssh|scp|sftp|rsync|ftp|lftp|tftp|mail|mailx|mutt|sendmail|swaks|msmtp|dig|nslookup|host|drill|ping|aria2c|openssl[\\t-\\r ]+s_client|git[\\t-\\r ]+(?:push|remote|clone|fetch|pull|ls-remote|send-email)|gh|glab|hub|aws|gsutil|gcloud|az|s3cmd|rclone|mc|b2|docker[\\t-\\r ]+(?:push|login)|podman[\\t-\\r ]+push|npm[\\t-\\r ]+publish|twine|gem[\\t-\\r ]+push|cargo[\\t-\\r ]+publish|kubectl|helm[\\t-\\r ]+push|vercel|netlify|heroku|flyctl|slackcat|pastebinit|mosquitto_pub|kafkacat|kcat|grpcurl|websocat|wscat|transfer|wormhole|croc|ngrok|mosh|irssi|Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Send-MailMessage|Start-BitsTransfer|certutil|bitsadmin|kdig|delv|doggo|dnsx|resolvectl|systemd-resolve|getent[\\t-\\r ]+a?hosts\\w*|nsupdate|traceroute|tracepath|mtr|ping6|fping|hping3|Resolve-DnsName)(?![\\w-])|/dev/(?:tcp|udp)/|\\b(?:requests|httpx|aiohttp|urllib|urllib3|http\\.client|smtplib|ftplib|socket|paramiko|boto3|axios|fetch|XMLHttpRequest|WebSocket|net/http|Net::HTTP|HttpClient|LWP|fsockopen|curl_exec|file_get_contents|create_connection|getaddrinfo|gethostbyname|dns)\\b";
 
 export const NO_DOMAINS: readonly string[] = ["bak", "c", "cfg", "conf", "cpp", "crt", "csv", "db", "env", "environ", "get", "go", "gz", "h", "html", "ini", "java", "jpg", "js", "json", "jsonl", "key", "lock", "log", "md", "out", "path", "pdf", "pem", "php", "png", "post", "py", "rb", "read", "rs", "sh", "sql", "stderr", "stdout", "tar", "tf", "tfvars", "tgz", "toml", "ts", "txt", "write", "xml", "yaml", "yml", "zip"];
 
