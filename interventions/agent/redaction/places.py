@@ -48,7 +48,8 @@ _PLACE: Final = re.compile(
     r"|:[ \t]{1,4}[|>][+-]?[0-9]?[+-]?[ \t]{0,4}\n"
     r"(?P<indent>[ \t]{1,40})(?P<block>\S[^\n]*(?:\n(?P=indent)[^\n]*){0,120})"
     r"|(?P<set>[ \t]{1,4}[\"']?)(?P<assigned>[^\s\"';|&)]{3,256})"
-    r")"
+    r")",
+    re.ASCII,
 )
 _BEFORE: Final = {
     "argument": re.compile(
@@ -75,7 +76,8 @@ _BEFORE: Final = {
 _VALUE_FIRST: Final = re.compile(
     rf"{_VALUE_NAME}\\{{0,15}}[\"']?\s{{0,4}}[:=]\s{{0,4}}\\{{0,15}}[\"']([^\"'\\\n]{{3,256}})\\{{0,15}}[\"']"
     r"(?:[,;]\s{0,40}|\s{1,40})\\{0,15}[\"']?"
-    r"(?i:name|key)\\{0,15}[\"']?\s{0,4}[:=]\s{0,4}\\{0,15}[\"'][\w.:/-]{0,80}\Z"
+    r"(?i:name|key)\\{0,15}[\"']?\s{0,4}[:=]\s{0,4}\\{0,15}[\"'][\w.:/-]{0,80}\Z",
+    re.ASCII,
 )
 _VALUES: Final = ("quoted", "element", "listed", "part", "block", "assigned")
 
