@@ -7,10 +7,12 @@ from typing import Any, Final
 _PAIRS: Final = (
     ("name", "value"), ("key", "value"), ("Name", "Value"), ("Key", "Value"), ("key", "val"), ("field", "value"),
     ("field", "content"), ("header", "value"), ("ParameterKey", "ParameterValue"), ("parameterKey", "parameterValue"),
+    ("parameter", "value"), ("variable", "value"), ("setting", "value"), ("option", "value"),
+    ("k", "v"), ("name", "default"),
 )  # fmt: skip
 """What names a value, and the value; the first pair that an object has counts."""
-_INPUT: Final = ("text", "value", "input", "content", "keys")
-_PLACES: Final = ("selector", "element", "label", "placeholder", "locator", "field", "css", "xpath")
+_INPUT: Final = ("text", "value", "input", "keys")
+_PLACES: Final = ("selector", "element", "label", "placeholder", "locator", "field", "css", "xpath", "aria-label")
 _PASSWORDS: Final = re.compile(
     r"passw(?:or)?[dt]|passphrase|passcode|contrase|mot de passe|[#._=-](?:pass|pwd)(?![a-z])"
     r"|api[ _-]?key|secret|access[ _-]?token",
@@ -27,7 +29,7 @@ _JWK: Final = ("d", "p", "q", "dp", "dq", "qi", "k")
 _ANY: Final = frozenset(("kty", *_INPUT, *(field for _, field in _PAIRS)))
 
 MAY_BE_FIELDS: Final = (
-    r"\"(?:selector|element|label|placeholder|locator|field|css|xpath|[Nn]ame|[Kk]ey)\":\"[^\"]*(?i:pass|pwd|pin|otp|cv[vc]|2fa|mfa|ssn|code|one-time"
+    r"\"(?:selector|element|label|placeholder|locator|field|css|xpath|aria-label|[Nn]ame|[Kk]ey)\":\"[^\"]*(?i:pass|pwd|pin|otp|cv[vc]|2fa|mfa|ssn|code|one-time"
     r"|contrase|card)|\"kty\""
 )
 """For Rust; without a match in an object's JSON, and without a name of a secret in it, no field is one."""

@@ -31,7 +31,8 @@ _SCHEME = (
 
 def _after(colon: str = r":(?![:/])", but: str = "") -> re.Pattern[str]:
     """Match `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`; the name stays."""
-    spaced = rf"(?:[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}(?:!!str[ \t])?\\?[\"']?|{_QUOTED}){NO_VALUE}"
+    joined = rf"[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}(?:!!str[ \t]|&\w{{1,40}}[ \t])?\\?[\"']?"
+    spaced = rf"(?:{joined}|{_QUOTED}){NO_VALUE}"
     return re.compile(rf"({_SUFFIX}(?:=[\"']?|{spaced}){but})({_VALUE})")
 
 

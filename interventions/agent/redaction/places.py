@@ -29,9 +29,9 @@ _QUOTED_PLACES: Final = "|".join((
         rf"(?:{_QUOTE})?{_VALUE_NAME}(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}})"
     ),
     # setenv("PASSWORD", "x"), page.fill("#password", "x")
-    rf"(?P<argument>[\]\w-]{{0,12}}{_QUOTE}[ \t]{{0,2}},[ \t]{{0,4}})",
+    rf"(?P<argument>[\]\w-]{{0,12}}(?:{_QUOTE}\]{{1,2}})?{_QUOTE}[ \t]{{0,2}},[ \t]{{0,4}}(?:with:[ \t]?)?)",
     # get_by_label("Password").fill("x"), querySelector("#password").value = "x"
-    rf"[\w \t\]*:-]{{0,20}}{_QUOTE}[ \t}})\]]{{1,5}}\.(?:value[ \t]?=|{_FILL}\()[ \t]?",
+    rf"[\w \t\]*:-]{{0,20}}{_QUOTE}[ \t}})\]]{{1,5}}\.(?:value[ \t]?=|(?:{_FILL}|val)\()[ \t]?",
     # password = """x
     r"[ \t]{0,4}=[ \t]{0,4}\"\"(?=\")",
 ))  # fmt: skip
@@ -39,23 +39,23 @@ _PLACE: Final = re.compile(
     rf"{_SUFFIX}(?:"
     rf"(?:{_QUOTED_PLACES}){_QUOTE}\n?(?P<quoted>[^\"'`\\\n]{{3,512}})"
     r"|(?P<tag>(?:[ \t][^<>\n]{0,200})?>|[\w.-]{0,20}</(?:name|key)>\s{0,80}<(?:value|string)>"
-    rf"|{_QUOTE}[ \t]{{0,2}}>)"
+    rf"|{_QUOTE}[^<>\n]{{0,80}}>(?:\s{{0,80}}<value>)?)"
     r"\s{0,80}(?:<!\[CDATA\[)?(?P<element>[^<>\s][^<>\n]{2,512}?)(?=\]\]>|\s{0,80}</)"
     rf"|(?P<item>(?:{_QUOTE})?[ \t]{{0,4}}\n[ \t-]{{0,40}}{_VALUE_NAME}:[ \t]{{1,4}}"
     r"|[ \t]{1,4}-(?i:value)[ \t]{1,4})"
     r"[\"']?(?P<listed>[^\s\"']{3,512})"
     r"|\"(?:\r\n|\\r\\n|\n|\\n){2}(?P<part>[^\s\"\\]{3,512})"
-    r"|:[ \t]{1,4}[|>][+-]?[0-9]?[+-]?[ \t]{0,4}\n"
+    r"|:[ \t]{1,4}[|>][+-]?[0-9]?[+-]?[ \t]{0,4}\n(?:[ \t]{0,40}\n){0,2}"
     r"(?P<indent>[ \t]{1,40})(?P<block>\S[^\n]*(?:\n(?P=indent)[^\n]*){0,120})"
-    r"|(?P<set>[ \t]{1,4}[\"']?)(?P<assigned>[^\s\"';|&)]{3,256})"
+    r"|(?P<set>[\"'\]]{0,3}[ \t]{1,4}[\"']?)(?P<assigned>[^\s\"';|&)]{3,256})"
     r")",
     re.ASCII,
 )
 _BEFORE: Final = {
     "argument": re.compile(
-        r"(?:[sg]et_?env|putenv|\.get|setdefault|fetch|set_?property|\.put|\.set|\.add|header|define|set_var"
-        rf"|setenvironmentvariable|{_FILL}|By\.\w{{1,20}})(?:\(\s?(?:[\"'`]\s?,)?|,[ \t]?)"
-        r"\\{0,15}[\"'`][^\"'`\n()]{0,60}\Z",
+        r"(?:[sg]et_?env|putenv|\.get|setdefault|fetch|store|set_?property|\.put|\.set|\.add|header|define|set_var"
+        rf"|setenvironmentvariable|{_FILL}|fill_in|By\.\w{{1,20}})(?:[ (]\s?(?:[\"'`]\s?,)?|,[ \t]?)"
+        r"\\{0,15}[\"'`][^`\n()]{0,60}\Z",
         re.IGNORECASE | re.ASCII,
     ),
     "pair": re.compile(
@@ -68,9 +68,11 @@ _BEFORE: Final = {
         r"(?:name|key)[ \t]?=[ \t]?[\"'][\w.:/-]{0,80}\Z|<\Z",
         re.ASCII,
     ),
-    "item": re.compile(r"(?:name|key)[ \t]?:[ \t]{1,4}[\"']?[\w.-]{0,80}\Z|Env:[\w.-]{0,80}\Z", re.ASCII),
+    "item": re.compile(r"(?:[Nn]ame|[Kk]ey)[ \t]?:[ \t]{1,4}[\"']?[\w.-]{0,80}\Z|Env:[\w.-]{0,80}\Z", re.ASCII),
     "set": re.compile(
-        r"(?:^|[\s;&|\"'(])(?:set(?:[ \t]+-{1,2}[A-Za-z-]{1,20}){1,4}|setenv)[ \t]{1,4}[\w.]{0,60}\Z", re.ASCII
+        r"(?:^|[\s;&|\"'(])(?:set(?:[ \t]+-{1,2}[A-Za-z-]{1,20}){1,4}|setenv)[ \t]{1,4}[\w.]{0,60}\Z"
+        r"|[ \t](?:fill|type)[ \t]{1,4}[\"'][^\"'\n]{0,60}\Z",
+        re.ASCII,
     ),
 }  # fmt: skip
 _VALUE_FIRST: Final = re.compile(

@@ -56,7 +56,7 @@ _ITEM_VALUE: Final = re.compile(rf"(?!-|\[redacted:){NO_VALUE}{NO_COUNT}")
 MAY_BE_NAMED: Final = (
     r"(?i:(?:api|access|account|private|app|application|master|encryption|signing|license|subscription|auth)[ _-]?key)",
     r"(?i:secret|passw|passphrase|passcode|presharedkey|client-key-data|pwd|cookie|credential)",
-    r"(?i:token|auth(?:[\"'\\]|orization|[_-]?header| ?=? ?[(\[]))",
+    r"(?i:token|auth(?:[\"'\\]|orization|[_-]?header| ?[=:]? ?[(\[]))",
     "[\u0130\u0131\u017f\u212a]",  # equal to ASCII letters when case is ignored
 )
 

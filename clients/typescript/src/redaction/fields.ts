@@ -6,9 +6,10 @@ import { CODES, PASSWORDS } from "./tables.js";
 const PAIRS = [
   ["name", "value"], ["key", "value"], ["Name", "Value"], ["Key", "Value"], ["key", "val"], ["field", "value"],
   ["field", "content"], ["header", "value"], ["ParameterKey", "ParameterValue"], ["parameterKey", "parameterValue"],
+  ["parameter", "value"], ["variable", "value"], ["setting", "value"], ["option", "value"], ["k", "v"], ["name", "default"],
 ] as const;
-const INPUT = ["text", "value", "input", "content", "keys"];
-const PLACES = ["selector", "element", "label", "placeholder", "locator", "field", "css", "xpath"];
+const INPUT = ["text", "value", "input", "keys"];
+const PLACES = ["selector", "element", "label", "placeholder", "locator", "field", "css", "xpath", "aria-label"];
 const OF_PASSWORDS = new RegExp(PASSWORDS, "i");
 const OF_CODES = new RegExp(CODES, "i");
 const JWK = ["d", "p", "q", "dp", "dq", "qi", "k"];

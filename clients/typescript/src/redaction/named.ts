@@ -30,7 +30,7 @@ const SCHEME = `(?=(?<scheme>(?:(?:${SCHEMES})[ \\t]{1,4}(?=[^${SPACES}]))?))\\k
 
 /** Matches `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`; the name stays. */
 function after(colon = ":(?![:/])", but = ""): RegExp {
-  const spaced = `(?:[ \\t]{0,4}(?:=>|:=|={1,2}|${colon})[ \\t]{0,4}(?:!!str[ \\t])?\\\\?["']?|${QUOTED})${NO_VALUE}`;
+  const spaced = `(?:[ \\t]{0,4}(?:=>|:=|={1,2}|${colon})[ \\t]{0,4}(?:!!str[ \\t]|&${WORD}{1,40}[ \\t])?\\\\?["']?|${QUOTED})${NO_VALUE}`;
   return found(`${SUFFIX}(?:=["']?|${spaced})${but}`);
 }
 
