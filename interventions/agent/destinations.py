@@ -45,10 +45,23 @@ _SENDING_COMMAND: Final = re.compile(
     r"|gh|glab|hub|aws|gsutil|gcloud|az|s3cmd|rclone|mc|b2|docker\s+(?:push|login)|podman\s+push|npm\s+publish|twine|gem\s+push"
     r"|cargo\s+publish|kubectl|helm\s+push|vercel|netlify|heroku|flyctl|slackcat|pastebinit|mosquitto_pub|kafkacat|kcat|grpcurl"
     r"|websocat|wscat|transfer|wormhole|croc|ngrok|mosh|irssi|Invoke-WebRequest|Invoke-RestMethod|iwr|irm|Send-MailMessage"
-    r"|Start-BitsTransfer|certutil|bitsadmin)(?![\w-])"
+    r"|Start-BitsTransfer|certutil|bitsadmin|kdig|delv|doggo|dnsx|resolvectl|systemd-resolve|getent\s+a?hosts\w*|nsupdate|traceroute"
+    r"|tracepath|mtr|ping6|fping|hping3|Resolve-DnsName)(?![\w-])"
     r"|/dev/(?:tcp|udp)/|\b(?:requests|httpx|aiohttp|urllib|urllib3|http\.client|smtplib|ftplib|socket|paramiko|boto3|axios|fetch"
     r"|XMLHttpRequest|WebSocket|net/http|Net::HTTP|HttpClient|LWP|fsockopen|curl_exec|file_get_contents|create_connection"
     r"|getaddrinfo|gethostbyname|dns)\b",
+    re.IGNORECASE | re.ASCII,
+)
+_VIA: Final = re.compile(
+    r"(?:--(?:connect-to|resolve)[ =][\"']?[^\s:]{0,255}:\d{0,5}:"
+    r"|(?:-x|--(?:pre)?proxy|--socks[45][a-z]?(?:-hostname)?)[ =][\"']?"
+    rf"|[a-z]{{2,5}}_proxy=[\"']?)(?:[a-z0-9]{{2,8}}://)?(?:[^\s@/\"']{{1,80}}@)?({_HOST})",
+    re.IGNORECASE | re.ASCII,
+)
+"""Hosts to which a call goes instead of those of its addresses, or through which."""
+_PUBLISHING: Final = re.compile(
+    r"(?<![\w.-])(?:gh|hub|glab)\s+(?:gist|snippet|issue|pr|mr|release)(?![\w-])"
+    r"|/gists(?![\w-])|(?<![a-z])(?:gist|snippet|paste)(?![a-z])",
     re.IGNORECASE | re.ASCII,
 )
 _sends_in_command: Final = searching(_SENDING_COMMAND)
@@ -68,6 +81,8 @@ class Destination(NamedTuple):
 
     hosts: frozenset[str]
     """In lower case; empty if the call names none."""
+    is_published: bool = False
+    """Whether others can read it there, as in a gist: then it is no secret's own host."""
 
     @property
     def is_local(self) -> bool:
@@ -87,12 +102,14 @@ def destination_of(action: str, args: Mapping[str, Any], text: str) -> Destinati
         return None
     if not is_tool and not _sends_in_command(text) and not any(_URL.match(v) for v in _texts(args)):
         return None
-    hosts = hosts_in(text)
+    hosts = hosts_in(text) | {found[1].lower() for found in islice(_VIA.finditer(text), _MOST_HOSTS)}
     if not hosts:
         hosts = {found[1].lower() for found in _BARE.finditer(text) if not _is_file(found[1])}
     elif not is_tool:
         hosts |= {found[1].lower() for found in islice(_WORD.finditer(text), _MOST_HOSTS) if not _is_file(found[1])}
-    return Destination(frozenset(hosts or _own_hosts(text, names_of(action))))
+    named = names_of(action)
+    published = _PUBLISHING.search(text) is not None or any(map(_PUBLISHING.search, named))
+    return Destination(frozenset(hosts or _own_hosts(text, named)), published)
 
 
 @lru_cache(maxsize=1024)

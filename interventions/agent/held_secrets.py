@@ -2,8 +2,9 @@
 
 Secrets come from results of calls: by their form or name (see `redaction.secrets`), or, where the call reads
 credentials (`.env`, a key, `printenv`, a vault's response), every value that looks random. They are recognized in the
-arguments of a call that sends: plain, reversed, in base64, in hex or URL-encoded. Only the kind and a digest leave the
-process, under the key of digests or a key of this process.
+arguments of a call that sends: plain, reversed, in base64 or base32, in hex or URL-encoded. Only the kind and a digest
+leave the process, under the key of digests or a key of this process. A file of credentials that a call uploads is
+reported, too, whether or not it was read.
 
 At most `MAX_SECRETS` are held, the newest ones; of a long secret a part. Sending is allowed to the provider's own
 hosts, to hosts that stood next to the secret where it was read, and to this machine.
@@ -15,9 +16,10 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from secrets import token_bytes
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.destinations import Destination, destination_of, hosts_in, is_local, is_of
@@ -27,9 +29,10 @@ from haltline.interventions.agent.redaction.payload_encoding import Whole, whole
 from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.redaction.secrets import find_secrets
 from haltline.interventions.agent.rules.known_effects import names_of
+from haltline.interventions.agent.uploads import may_upload, uploaded
 from haltline.schemas.events import SentSecret
 
-MAX_SECRETS: Final = 256
+MAX_SECRETS: Final = 2048
 MAX_BYTES: Final = 64 * 1024
 """Limit for a result, and for the arguments of a call: the rest is not searched."""
 MAX_SENT: Final = 8
@@ -40,6 +43,7 @@ _LONG_CHARS: Final = 96
 _PART_CHARS: Final = 48
 _BESIDE_CHARS: Final = 240
 _SPACES: Final = re.compile(r"(?:\s|\\[nrt]|\\\\)+", re.ASCII)
+_LABELS: Final = re.compile(r"[A-Za-z0-9_-]{6,63}\.[A-Za-z0-9_-]{2,63}\.[A-Za-z0-9-]{1,63}\.[A-Za-z]")
 _ESCAPES: Final = re.compile(r"\\(.)")
 _ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r"}
 _HOLDS_CREDENTIALS: Final = re.compile(
@@ -104,23 +108,28 @@ class HeldSecrets:
     def sent(self, action: str, args: Mapping[str, Any] | Whole) -> list[SentSecret]:
         """Return the secrets that a call sends to hosts where they do not belong."""
         whole = whole_of(args)
-        if not self._held or not whole.value:
+        if not whole.value:
+            return []
+        if not self._held and not may_upload(whole.json_text()[:MAX_BYTES]):
             return []
         text = text_of(whole)
         destination = destination_of(action, whole.value, text)
         if destination is None or destination.is_local:
             return []
-        compact = _SPACES.sub("", text)
+        written = list(_writings(text))
         with self._lock:
             held = list(self._held.values())
-        found = (one for one in held if any(form in text or form in compact for form in one.forms))
+        found = (one for one in held if any(form in text for form in one.forms for text in written))
         listed = ((one, _elsewhere(one, destination)) for one in found)
         sent = {
             one.digest: SentSecret(kind=one.kind, digest=one.digest, elsewhere=elsewhere)
             for one, elsewhere in listed
             if elsewhere is not False
         }
-        return list(sent.values())[:MAX_SENT]
+        files = (
+            SentSecret(kind="credential_file", digest=secret_digest(file, self._key)) for file in uploaded(action, text)
+        )
+        return list(islice((*sent.values(), *files), MAX_SENT))
 
     def after_fork(self) -> None:
         """In a forked child: keep the parent's secrets."""
@@ -165,6 +174,8 @@ def _is_clean(whole: Whole) -> bool:
 
 def _elsewhere(held: Held, destination: Destination) -> bool | None:
     """Return False if it is sent to where it belongs; None: unknown."""
+    if destination.is_published:
+        return True if held.is_of_known_hosts else None
     if not destination.hosts:
         return None
     others = [host for host in destination.hosts if not is_local(host) and not is_of(host, held.hosts)]
@@ -198,6 +209,16 @@ def _hosts_beside(text: str, start: int, end: int) -> frozenset[str]:
     return frozenset(hosts_in(text[max(0, start - _BESIDE_CHARS) : end + _BESIDE_CHARS]))
 
 
+def _writings(text: str) -> Iterator[str]:
+    """Yield the text, and what it is without spaces, percent-encoding, and the dots between labels of a host."""
+    yield text
+    yield _SPACES.sub("", text)
+    if "%" in text:
+        yield unquote(text, errors="replace")
+    if _LABELS.search(text) is not None:
+        yield text.replace(".", "")
+
+
 def _forms_of(secret: str) -> Iterator[str]:
     """Yield the forms of the secret, or of a part of a long one."""
     part = _part_of(secret)
@@ -209,6 +230,9 @@ def _forms_of(secret: str) -> Iterator[str]:
     encoded = quote(data, safe="")
     if encoded != part:
         yield encoded
+    in_base32 = base64.b32encode(data).decode().rstrip("=")[: len(data) * 8 // 5]
+    yield in_base32
+    yield in_base32.lower()
     for before in range(3):  # the base64 letters that do not depend on the neighbours, for each alignment
         whole = base64.b64encode(b"\0" * before + data).decode().rstrip("=")
         core = whole[-(-before * 4 // 3) : len(whole) - (1 if (before + len(data)) % 3 else 0)]

@@ -38,6 +38,9 @@ _COMPACTED = {
     "min.cleanable.dirty.ratio": "0.2",
 }
 
+_TIMESTAMP_TYPE: Final = "LogAppendTime"
+"""The broker's own time: a producer's clock may be days off."""
+
 _CHANGELOG_LAG_MS: Final = _HOUR_MS // 6
 """Late records of a replaced worker are superseded within this time: `haltline.streams.runtime.changelog`."""
 
@@ -88,6 +91,7 @@ class _ExpectedTopic:
         settings = {
             "cleanup.policy": self.layout.cleanup.value,
             "max.message.bytes": str(self.layout.max_message_bytes),
+            "message.timestamp.type": _TIMESTAMP_TYPE,
         }
         if self.layout.retention_hours is not None:
             settings["retention.ms"] = str(self.layout.retention_hours * _HOUR_MS)
@@ -248,6 +252,8 @@ def _differences(
     layout = expected.layout
     if settings["cleanup.policy"] != layout.cleanup.value:
         yield differs("cleanup.policy", layout.cleanup.value, settings["cleanup.policy"])
+    if settings["message.timestamp.type"] != _TIMESTAMP_TYPE:
+        yield differs("message.timestamp.type", _TIMESTAMP_TYPE, settings["message.timestamp.type"])
     if int(settings["max.message.bytes"]) < layout.max_message_bytes:
         yield differs("max.message.bytes", f"at least {layout.max_message_bytes}", settings["max.message.bytes"])
     if int(settings["min.compaction.lag.ms"]) < expected.compaction_lag_ms:

@@ -56,6 +56,7 @@ METRICS: Final = (
         "level",
     ),
     _counter("model_turns_total", "Turns of models, by whether their usage is known: known, unknown.", "usage"),
+    _counter("events_ahead_total", "Events more than 5 minutes ahead of the log, whose time was used instead."),
     _counter(
         "interventions_judged_total",
         "Interventions by whether they helped: yes, half, no.",

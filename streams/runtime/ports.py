@@ -36,6 +36,9 @@ class Meter:
     def model_turn(self, *, is_usage_known: bool) -> None:
         """Count a turn of a model."""
 
+    def event_ahead(self) -> None:
+        """Count an event that was too far ahead of the log."""
+
     def judged(self, detector: str, level: str, helped: float) -> None:
         """Count how far an earlier intervention of a rule helped, 0 to 1."""
 

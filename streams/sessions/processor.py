@@ -18,6 +18,7 @@ from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Kind
 from haltline.schemas.signals import Signal, SignalScope
 from haltline.schemas.topics import Topics
+from haltline.streams.engine import event_time
 from haltline.streams.engine.core import Core, Effects, SessionState
 from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.kafka.topics import DEFAULT_CHANGELOG
@@ -137,12 +138,18 @@ class SessionProcessor:
 
     def _event(self, record: RawRecord) -> None:
         event = wire.decode_event(record.value, record.headers)
+        ahead = event_time.ahead_ms(event, record.timestamp)
+        if ahead:
+            event = event_time.at_log_time(event, ahead)
         state = self._states.session(event.session_id, record)
         was_killed = state.control.killed
         try:
             outcome = self._core.on_event(state, event, record)
             if event.kind is _MODEL_TURN and outcome.applied:
                 self._metrics.model_turn(is_usage_known=not event.is_usage_unknown)
+            if ahead and outcome.applied:
+                self._metrics.event_ahead()
+                outcome = event_time.effects_for(outcome, ahead)
             if outcome.follows:
                 self._emit(outcome, record)
         except _UNEXPECTED as failure:

@@ -29,6 +29,7 @@ class SessionMetrics(Meter):
         self._decisions = metrics.children("decisions_total")
         self._escalations = metrics.children("escalations_total")
         self._turns = metrics.children("model_turns_total")
+        self._ahead = metrics.counter("events_ahead_total")
         self._judged = metrics.children("interventions_judged_total")
         self._irreversible = metrics.children("irreversible_acts_total")
         self._followups = metrics.children("followups_total")
@@ -67,6 +68,10 @@ class SessionMetrics(Meter):
     def model_turn(self, *, is_usage_known: bool) -> None:
         """Count a turn of a model; a turn with unknown usage does not count towards budgets."""
         self._turns[(USAGES[is_usage_known],)].inc()
+
+    def event_ahead(self) -> None:
+        """Count an event that was too far ahead of the log."""
+        self._ahead.inc()
 
     def irreversible(self, effect: str) -> None:
         """Count an attempt by its effect."""

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 from typing import Any, Final
 
-from haltline.interventions.agent import destinations, held_secrets
+from haltline.interventions.agent import destinations, held_secrets, uploads
 from haltline.interventions.agent.prompts import GO_ON
+from haltline.interventions.agent.redaction import fields, places, stand_ins
 from haltline.interventions.agent.redaction.command_lines import PROGRAMS
 from haltline.interventions.agent.redaction.forms import TABLE
 from haltline.schemas.tool_names import _SHOWS, FOREIGN_VERBS, IN_OTHER_LETTERS
@@ -33,6 +34,7 @@ export interface FormRow {
   readonly as?: string;
   readonly check?: string;
   readonly needs?: string;
+  readonly near?: string;
   readonly open?: boolean;
   readonly hosts?: readonly string[];
   readonly public?: boolean;
@@ -51,7 +53,20 @@ export interface ProgramRow {
   readonly after?: readonly string[];
 }
 """
-_OF_FORMS: Final = ("kind", "form", "starts", "inside", "back", "as", "check", "needs", "open", "hosts", "public")
+_OF_FORMS: Final = (
+    "kind",
+    "form",
+    "starts",
+    "inside",
+    "back",
+    "as",
+    "check",
+    "needs",
+    "near",
+    "open",
+    "hosts",
+    "public",
+)
 _OF_BESIDE: Final = ("kind", "words", "form", "hosts")
 _PATTERNS: Final = {
     "HOLDS_CREDENTIALS": held_secrets._HOLDS_CREDENTIALS,
@@ -66,7 +81,27 @@ _PATTERNS: Final = {
     "SENDING_TOOL": destinations._SENDING_TOOL,
     "KEEPING_TOOL": destinations._KEEPING_TOOL,
     "SENDING_COMMAND": destinations._SENDING_COMMAND,
+    "VIA_HOST": destinations._VIA,
+    "PUBLISHING": destinations._PUBLISHING,
+    "LABELS": held_secrets._LABELS,
+    "UPLOADED_BY_TOOL": uploads._BY_TOOL,
+    "UPLOADING_TOOL": uploads._TOOL,
+    "CODE": stand_ins._CODE,
+    "IDENTIFIER": stand_ins._IDENTIFIER,
+    "PLACEHOLDER": stand_ins._PLACEHOLDER,
+    "CONSTANT": stand_ins._CONSTANT,
+    "IN_FORM": stand_ins._IN_FORM,
+    "IN_ADDRESS": stand_ins._IN_ADDRESS,
+    "TEMPLATE": stand_ins._TEMPLATE,
+    "PLACE": places._PLACE,
+    "VALUE_FIRST": places._VALUE_FIRST,
+    **{f"BEFORE_{name.upper()}": form for name, form in places._BEFORE.items()},
+    "PASSWORDS": fields._PASSWORDS,
+    "CODES": fields._CODES,
 }
+
+
+_GROUPS: Final = {"(?P<": "(?<", "(?i:": "(?:", "(?P=": ""}
 
 
 def _rows(name: str, kind: str, rows: list[dict[str, Any]]) -> str:
@@ -83,6 +118,7 @@ def as_text() -> str:
         + _rows("BESIDE", "BesideRow", beside)
         + _rows("PROGRAMS", "ProgramRow", PROGRAMS)
         + "".join(f"\nexport const {name} = {json.dumps(_of_javascript(form))};\n" for name, form in _PATTERNS.items())
+        + f"\nexport const UPLOADS: readonly string[] = {json.dumps([*map(_of_javascript, uploads._ANY)])};\n"
         + f"\nexport const NO_DOMAINS: readonly string[] = {json.dumps(sorted(destinations._NO_DOMAINS))};\n"
         + f"\nexport const OWN_HOSTS: Readonly<Record<string, string>> = {json.dumps(destinations._OWN_HOSTS)};\n"
     )
@@ -90,11 +126,23 @@ def as_text() -> str:
 
 def _of_javascript(form: re.Pattern[str]) -> str:
     """The pattern without what JavaScript takes for more than ASCII."""
-    parts, is_set = [], False
-    for part in re.findall(r"\[\\s\\S\]|\\.|[^\\]", form.pattern):
-        is_set = part == "[" or (is_set and part != "]")
-        parts.append({"\\s": r"\t-\r " if is_set else r"[\t-\r ]", '\\"': '"'}.get(part, part))
-    return "".join(parts)
+    parts, is_set, depth, any_case = [], False, 0, 0
+    for part in re.findall(r"\[\\s\\S\]|\(\?P?[<=i][:!=]?|\\.|[^\\]", form.pattern):
+        is_set = (part == "[" and not is_set) or (is_set and part != "]")
+        depth += 0 if is_set else part.startswith("(") - (part == ")")
+        if part == "(?i:":
+            any_case = depth
+        elif depth < any_case:
+            any_case = 0
+        special = {"\\s": r"\t-\r " if is_set else r"[\t-\r ]", '\\"': '"', "\\Z": "$"} | _GROUPS
+        if part == "(?P=":
+            parts.append(r"\k<")
+        parts.append(
+            f"[{part}{part.upper()}]"
+            if any_case and not is_set and part.isalpha() and part.islower()
+            else special.get(part, part)
+        )
+    return re.sub(r"\\k<(\w+)\)", r"\\k<\1>", "".join(parts))
 
 
 def verbs_as_text() -> str:

@@ -17,6 +17,7 @@ import orjson
 import tests.interventions.agent.redaction.test_command_lines as command_line_tests
 import tests.interventions.agent.redaction.test_kinds as kinds_tests
 import tests.interventions.agent.redaction.test_pii as pii_tests
+import tests.interventions.agent.redaction.test_places as places_tests
 import tests.interventions.agent.redaction.test_secrets as secrets_tests
 import tests.interventions.agent.redaction.test_sound_text as sound_text_tests
 import tests.interventions.agent.test_held_secrets as held_tests
@@ -97,6 +98,7 @@ def texts() -> list[str]:
     found = [text for module in (secrets_tests, pii_tests, sound_text_tests) for text in _texts_of(module)]
     found += [line.replace("{}", "hunter2Xq") for line in command_line_tests.LINES]
     found += command_line_tests.OF_THE_TABLE[::8]
+    found += [text for text, _ in places_tests.TEXTS.values()]
     chance = random.Random(19)
     for pieces, number, least, most in ((PIECES, 700, 2, 9), (PERSONS, 150, 1, 6)):
         found += ["".join(chance.choice(pieces) for _ in range(chance.randint(least, most))) for _ in range(number)]
@@ -126,6 +128,7 @@ def values() -> list[Any]:
         {"text": {"repeat": ["🦊", 9000]}}, {"list": [{"k": i} for i in range(700)]},
         {f"f{i}": "v" * 40 for i in range(400)},
         {"a": {"repeat": ["y", 40_000]}, "b": {"repeat": ["password=hunter2 ", 5000]}}, {"k" * 100: "x" * 9000},
+        *(value for value, _ in places_tests.VALUES.values()),
     ]  # fmt: skip
 
 
@@ -213,8 +216,12 @@ def _held() -> Iterator[list[Any]]:
     """A call and its result, and another call with what it sends of the secrets of the first."""
     token = f"GITHUB_TOKEN={held_tests.TOKEN}\n"
     environment = ("bash", {"command": "cat .env"})
+    written = held_tests.ENCODED | held_tests.WRITTEN_OTHERWISE
+    commands = [one for one, _ in _cases_of(held_tests.test_where_it_goes_indeed_decides)]
+    commands += [*held_tests.UPLOADS, *held_tests.NO_UPLOADS]
     tried: list[tuple[str, Any, Any, str, Any]] = [
-        *((*environment, token, "bash", held_tests.post(written)) for written in held_tests.ENCODED.values()),
+        *((*environment, token, "bash", held_tests.post(text)) for text in written.values()),
+        *((*environment, token, "bash", {"command": command}) for command in commands),
         *((*environment, token, case[0], case[1]) for case in _cases_of(held_tests.test_where_it_goes_decides)),
     ]
     for command, result, text, _ in _cases_of(held_tests.test_what_a_session_has_read_decides):

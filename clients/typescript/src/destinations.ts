@@ -2,11 +2,14 @@
 
 import { namesOf } from "./effects.js";
 import {
-  AT_HOST, BARE_HOST, KEEPING_TOOL, LOCAL_HOST, NO_DOMAINS, OWN_HOSTS, SENDING_COMMAND, SENDING_TOOL, URL_HOST, WORD_HOST,
+  AT_HOST, BARE_HOST, KEEPING_TOOL, LOCAL_HOST, NO_DOMAINS, OWN_HOSTS, PUBLISHING, SENDING_COMMAND, SENDING_TOOL, URL_HOST,
+  VIA_HOST, WORD_HOST,
 } from "./redaction/tables.js";
 
 const MOST_HOSTS = 32;
 const ADDRESSES = [URL_HOST, AT_HOST].map((form) => new RegExp(form, "g"));
+const VIA = new RegExp(VIA_HOST, "gi");
+const PUBLISHES = new RegExp(PUBLISHING, "i");
 const BEGINS_WITH_URL = new RegExp(`^(?:${URL_HOST})`);
 const BARE = new RegExp(BARE_HOST, "g");
 const WORD = new RegExp(WORD_HOST, "g");
@@ -28,9 +31,15 @@ export function destinationOf(action: string, args: Record<string, unknown>, tex
   const isUrl = (value: unknown): boolean => typeof value === "string" && BEGINS_WITH_URL.test(value);
   if (!isTool && !SENDS_IN_COMMAND.test(text) && !Object.values(args).some(isUrl)) return undefined;
   const hosts = hostsIn(text);
+  for (const found of [...text.matchAll(VIA)].slice(0, MOST_HOSTS)) hosts.add(found[1]!.toLowerCase());
   if (hosts.size === 0) addHosts(hosts, text.matchAll(BARE));
   else if (!isTool) addHosts(hosts, text.matchAll(WORD), MOST_HOSTS);
   return hosts.size ? hosts : new Set(ownHosts([text.toLowerCase(), ...names]));
+}
+
+/** Returns whether others can read it there, as in a gist: then it is no secret's own host. */
+export function isPublished(action: string, text: string): boolean {
+  return PUBLISHES.test(text) || namesOf(action).some((name) => PUBLISHES.test(name));
 }
 
 /** Returns the hosts of the addresses in a text. */

@@ -6,17 +6,19 @@
 
 import { randomBytes } from "node:crypto";
 
-import { destinationOf, hostsIn, isLocal, isOf } from "./destinations.js";
+import { destinationOf, hostsIn, isLocal, isOf, isPublished } from "./destinations.js";
 import { namesOf } from "./effects.js";
 import { isOfBoth } from "./redaction/forms.js";
 import { secretDigest } from "./redaction/marks.js";
 import { wholeJson } from "./redaction/payload.js";
 import { findSecrets } from "./redaction/secrets.js";
-import { BESIDE, BREAKS, FORMS, HOLDS_CREDENTIALS, NO_VALUE, VALUE } from "./redaction/tables.js";
+import {
+  BESIDE, BREAKS, FORMS, HOLDS_CREDENTIALS, LABELS, NO_VALUE, UPLOADED_BY_TOOL, UPLOADING_TOOL, UPLOADS, VALUE,
+} from "./redaction/tables.js";
 import { head, wellFormed } from "./redaction/unicode.js";
 import type { SentSecret } from "./transport.js";
 
-const MAX_SECRETS = 256; // the newest
+const MAX_SECRETS = 2048; // the newest
 const MAX_BYTES = 64 * 1024; // limit for a result, and for the arguments of a call: the rest is not searched
 const MAX_SENT = 8; // per event
 const LEAST_CHARS = 8;
@@ -28,6 +30,10 @@ const BREAK = new RegExp(BREAKS, "g");
 const ESCAPED: Readonly<Record<string, string>> = { n: "\n", t: "\t", r: "\r" };
 const OF_CREDENTIALS = new RegExp(HOLDS_CREDENTIALS, "i");
 const VALUES = new RegExp(VALUE, "g");
+const OF_LABELS = new RegExp(LABELS);
+const UPLOADING = UPLOADS.map((form) => new RegExp(form, "g"));
+const BY_TOOL = new RegExp(UPLOADED_BY_TOOL, "g");
+const UPLOADS_BY_TOOL = new RegExp(UPLOADING_TOOL, "i");
 const NONE = new RegExp(`^(?:${NO_VALUE})$`);
 const PUBLIC = new Set(FORMS.filter((row) => row.public).map((row) => row.kind));
 /** The domains of the issuer, by kind. */
@@ -67,20 +73,22 @@ export class HeldSecrets {
 
   /** Returns the secrets that a call sends to hosts where they do not belong. */
   sent(action: string, args: Record<string, unknown>): SentSecret[] {
-    if (this.#held.size === 0 || Object.keys(args).length === 0) return [];
+    if (Object.keys(args).length === 0) return [];
     const text = textOf(args);
     const hosts = destinationOf(action, args, text);
     if (hosts === undefined || (hosts.size > 0 && [...hosts].every(isLocal))) return [];
-    const compact = text.replace(BREAK, "");
+    const isPublic = isPublished(action, text);
+    const written = writings(text);
     const sent: SentSecret[] = [];
     for (const one of this.#held.values()) {
-      if (!one.forms.some((form) => text.includes(form) || compact.includes(form))) continue;
-      const elsewhere = isElsewhere(one, hosts);
+      if (!one.forms.some((form) => written.some((text) => text.includes(form)))) continue;
+      const elsewhere = isPublic ? one.isOfKnownHosts || undefined : isElsewhere(one, hosts);
       if (elsewhere === false) continue;
       sent.push({ kind: one.kind, digest: one.digest, ...(elsewhere ? { elsewhere } : {}) });
       if (sent.length === MAX_SENT) break;
     }
-    return sent;
+    const files = uploaded(action, text).map((file) => ({ kind: "credential_file", digest: secretDigest(file, this.#key) }));
+    return [...sent, ...files].slice(0, MAX_SENT);
   }
 
   #takeNamed(text: string): void {
@@ -140,6 +148,27 @@ function hostsBeside(text: string, start: number, end: number): Set<string> {
   return hostsIn(text.slice(Math.max(0, start - BESIDE_CHARS), end + BESIDE_CHARS));
 }
 
+/** Returns the text, and what it is without spaces, percent-encoding, and the dots between labels of a host. */
+function writings(text: string): string[] {
+  const found = [text, text.replace(BREAK, "")];
+  if (text.includes("%")) found.push(text.replace(/(?:%[0-9A-Fa-f]{2})+/g, (run) => Buffer.from(run.replaceAll("%", ""), "hex").toString()));
+  if (OF_LABELS.test(text)) found.push(text.replaceAll(".", ""));
+  return found;
+}
+
+/** Returns the files of credentials that a call with this text of its arguments uploads. */
+function uploaded(action: string, text: string): string[] {
+  const forms = UPLOADS_BY_TOOL.test(action) ? [...UPLOADING, BY_TOOL] : UPLOADING;
+  const found = forms.flatMap((form) => [...text.matchAll(form)].map((match) => match[1]!));
+  return [...new Set(found)].slice(0, MAX_SENT);
+}
+
+/** Returns base32 without padding and a last letter that depends on what follows. */
+function base32(data: Buffer): string {
+  const bits = [...data].map((byte) => byte.toString(2).padStart(8, "0")).join("");
+  return (bits.match(/.{5}/g) ?? []).map((five) => "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"[parseInt(five, 2)]).join("");
+}
+
 /** Yields the forms of the secret, or of a part of a long one. */
 function* formsOf(secret: string): Generator<string> {
   const part = partOf(secret);
@@ -149,6 +178,8 @@ function* formsOf(secret: string): Generator<string> {
   yield data.toString("hex");
   yield data.toString("hex").toUpperCase();
   yield encodeURIComponent(wellFormed(part)).replace(/[!'()*]/g, (sign) => `%${sign.charCodeAt(0).toString(16).toUpperCase()}`);
+  yield base32(data);
+  yield base32(data).toLowerCase();
   for (let before = 0; before < 3; before++) {
     // The base64 letters that do not depend on the neighbours, for each alignment.
     const whole = Buffer.concat([Buffer.alloc(before), data]).toString("base64").replace(/=+$/, "");

@@ -35,7 +35,8 @@ _DIGEST: Final = re.compile(
 _RUN: Final = re.compile(r"[A-Za-z0-9+]{12,}")
 # `pass` alone names a password only if the value follows directly.
 _PASS: Final = re.compile(
-    r"(?:=[\"']?|\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"'])(?!\$|[{<(])([^ \t\r\n\"'&,;\[\\(]{3,128})(?![A-Za-z0-9(])"
+    r"(?:=[\"']?|\\?[\"'][ \t]{0,4}:[ \t]{0,4}\\?[\"']|[\"']\][ \t]{0,4}=[ \t]{0,4}[\"'])(?!\$|[{<(])"
+    r"([^ \t\r\n\"'&,;\[\\(]{3,128})(?![A-Za-z0-9(])"
 )
 _PASS_NAME: Final = re.compile(
     r"(?:\A|[^A-Za-z]|db|user|root|admin|smtp|mail|ftp|ssh|redis|proxy|bind|auth|sudo|my|usr|login|ldap)\Z",

@@ -3,7 +3,8 @@
 A row has a `kind`, a `form` (a regular expression that Python, RE2 and Node.js read alike; its group, if any, is the
 secret), the texts that a secret `starts` with or has `inside` (`back`: at most this many characters before it; with
 neither, it is searched for anywhere), and the `hosts` of its issuer. `as`: the kind in marks, if it differs. `check`:
-`mixed`, with letters and digits, or `not a word`. `needs`: a word that precedes it. `open`: more letters may follow
+`mixed`, with letters and digits, `random` in both cases, `not a word`, or `set`, a password that is no variable.
+`needs`: a word that precedes it; `near`: one before or after it. `open`: more letters may follow
 directly. `public`: known to others anyway, so that it may be sent. `hint`: what Rust searches for if the form spans
 several lines.
 """
@@ -18,6 +19,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.interventions.agent.redaction.stand_ins import is_password_set, is_stand_in_form
 
 TABLE: Final[dict[str, list[dict[str, Any]]]] = json.loads(
     files("haltline.interventions.agent.redaction").joinpath("kinds.json").read_text(encoding="utf-8")
@@ -32,6 +34,7 @@ HOSTS: Final[dict[str, frozenset[str]]] = {
 PUBLIC: Final = frozenset(row["kind"] for row in TABLE["forms"] if row.get("public"))
 
 _NEAR_CHARS: Final = 200
+_OBJECT_CHARS: Final = 4096
 _AHEAD_CHARS: Final = 300
 _MOST_MISSES: Final = 256
 """Maximum of a form's starting texts without the form around them in a range, to bound the time for a text."""
@@ -64,6 +67,7 @@ class Form:
     pattern: str
     check: str | None
     needs: str | None
+    near: str | None
     back: int
 
     def at(self, text: str, at: int) -> Found | None:
@@ -83,6 +87,10 @@ class Form:
         start, end = found.span(1 if found.re.groups else 0)
         if self.check is not None and not CHECKS[self.check](text[start:end]):
             return None
+        if is_stand_in_form(text[start:end]):
+            return None
+        if self.near is not None and self.near not in text[max(0, start - _OBJECT_CHARS) : end + _OBJECT_CHARS]:
+            return None
         if self.needs is not None and self.needs not in text[max(0, start - _NEAR_CHARS) : start].lower():
             return None
         return Found(start, end, self.kind, self.shown)
@@ -100,6 +108,8 @@ def is_of_both(text: str) -> bool:
 
 CHECKS: Final[dict[str, Callable[[str], bool]]] = {
     "mixed": is_mixed,
+    "random": lambda secret: is_mixed(secret) and secret.lower() != secret != secret.upper(),
+    "set": is_password_set,
     "not a word": lambda secret: _WORD.fullmatch(secret) is None,
 }
 
@@ -118,6 +128,7 @@ def _form_of(row: dict[str, Any]) -> Form:
         pattern=f"{before}(?:{form}){behind}",
         check=row.get("check"),
         needs=row.get("needs"),
+        near=row.get("near"),
         back=row.get("back", 0),
     )
 

@@ -12,7 +12,8 @@ from typing import Final, NamedTuple
 
 DIGEST_BYTES: Final = 4
 _MARK: Final = re.compile(r"\[redacted:\w+(?::[0-9a-f]{8})?\]")
-_BEGIN: Final = "[redacted:"
+BEGIN: Final = "[redacted:"
+"""The beginning of a mark."""
 
 
 class Keys(NamedTuple):
@@ -73,7 +74,7 @@ def _joined(found: Sequence[Found]) -> list[tuple[int, int, Found]]:
 
 
 def _without_marks(text: str, places: list[tuple[int, int, Found]]) -> Iterable[tuple[int, int, Found]]:
-    if _BEGIN not in text:
+    if BEGIN not in text:
         return places
     marks = [one.span() for one in _MARK.finditer(text)]
     left: list[tuple[int, int, Found]] = []

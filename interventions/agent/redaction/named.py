@@ -8,18 +8,22 @@ import re
 from typing import Final
 
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.interventions.agent.redaction.places import place_of
+from haltline.interventions.agent.redaction.stand_ins import is_stand_in
 
 # No secret begins with these: a shell variable or command, a template, and words for an empty value.
 NO_VALUE = r"(?!\$[({A-Z_]|[{<]|(?i:null|none|nil|true|false|undefined)\b)"
 _VALUE = (
     r"(?:(?<=\")[^\"\n\[]{3,256}(?<!\\)(?=\")|(?<=')[^'\n\[]{3,256}(?<!\\)(?=')"
-    r"|(?:[^\s\"'&,;\[\\]|\\(?![\"'])){3,})"
+    r"|(?:[^\s\"'&,;\[\\]|\\(?!\\{0,15}[\"'])){3,512})"
 )
+_VALUE_CHARS: Final = 512
+_REST: Final = re.compile(r"[^\s\"'&,;\[\\]*")
 _SUFFIX = (
     r"(?:[_-]?(?i:access|key|base|value|hash|data|text|string|b64|prod|dev|test|staging|live|v?[0-9]{1,3})"
     r"(?![a-z])){0,3}"
 )
-_QUOTED = r"\\{0,3}[\"']\s{0,8}(?::|=>)\s{0,8}\\{0,3}[\"']?"
+_QUOTED = r"\\{0,15}[\"']\s{0,8}(?::|=>)\s{0,8}\\{0,15}[\"']?"
 _SCHEME = (
     r"(?:(?i:basic|bearer|digest|token|negotiate|apikey|ssws|bot|key|oauth|jwt|splunk|geniekey)[ \t]{1,4}(?=\S))?+"
 )
@@ -27,7 +31,8 @@ _SCHEME = (
 
 def _after(colon: str = r":(?![:/])", but: str = "") -> re.Pattern[str]:
     """Match `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`; the name stays."""
-    spaced = rf"(?:[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}\\?[\"']?|{_QUOTED}){NO_VALUE}"
+    joined = rf"[ \t]{{0,4}}(?:=>|:=|={{1,2}}|{colon})[ \t]{{0,4}}(?:!!str[ \t]|&\w{{1,40}}[ \t])?\\?[\"']?"
+    spaced = rf"(?:{joined}|{_QUOTED}){NO_VALUE}"
     return re.compile(rf"({_SUFFIX}(?:=[\"']?|{spaced}){but})({_VALUE})")
 
 
@@ -54,7 +59,12 @@ _AFTER_NAME: dict[str, re.Pattern[str]] = {
     "token": _after(_SPACED_COLON, NO_COUNT),
     "pwd": _after(but=_NO_PATH),
     "authorization": re.compile(rf"((?:[ \t]{{0,4}}[:=][ \t]{{0,4}}[\"']?|{_QUOTED}){_SCHEME}{NO_VALUE})({_VALUE})"),
-    "auth": re.compile(rf"({_QUOTED}{NO_VALUE})({_VALUE})"),
+    # auth=("bob", "x"), HTTPBasicAuth("bob", "x")
+    "auth": re.compile(
+        rf"({_QUOTED}{NO_VALUE}|\\{{0,15}}[\"']?[ \t]{{0,2}}[:=]?[ \t]{{0,2}}[(\[][ \t]?"
+        rf"\\{{0,15}}[\"'][^\"'\n]{{1,64}}\\{{0,15}}[\"'],[ \t]?\\{{0,15}}(?=[\"'])[\"'])"
+        rf"({_VALUE})"
+    ),
     "cookie": re.compile(r"(s?(?:\\{0,3}[\"'])?[ \t]{0,4}:[ \t]{0,4}(?:\\{0,3}[\"'])?)([^\r\n\"'\[{]{3,})"),
 }
 NAMES: Final = tuple(_AFTER_NAME)
@@ -67,17 +77,11 @@ _AFTER_OPTION = re.compile(
 )
 _BEFORE_OPTION = 48
 
-# Code that refers to a secret without containing it: a call, an attribute, a type's name, the same name again.
-_CODE: Final = re.compile(
-    r"[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
-    r"|ctx|user|form|cleaned_data|validated_data|fake)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
-    r"|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)"
-    r"(?:[|)\].!?]|\Z)|\.\.\.|\*+\Z|\(|\)|=|\||/\*|--|#|\+|->|x{3,}\Z|X{3,}\Z"
+# Names of tokens of a text, as models have them.
+NO_TOKEN: Final = re.compile(
+    r"(?:pad|eos|bos|unk|sep|cls|mask|stop|end|start|begin|special|image|video|audio|eot|fim)_?\Z",
+    re.IGNORECASE | re.ASCII,
 )
-
-
-def _is_code(value: str, name: str) -> bool:
-    return _CODE.match(value) is not None or value.strip("():.,").lower() in (name, name.replace("_", ""))
 
 
 def find_named(text: str, lower: str, begin: int, end: int) -> list[Found]:
@@ -95,17 +99,38 @@ def find_named(text: str, lower: str, begin: int, end: int) -> list[Found]:
 
 def _behind(text: str, name: str, after: re.Pattern[str], at: int) -> Found | None:
     behind = at + len(name)
-    found = after.match(text, behind)
-    if found is not None and _is_code(found[2], name):
+    if name == "token" and NO_TOKEN.search(text[max(0, at - 12) : at]):
         return None
+    found = after.match(text, behind)
     if found is None and name in OF_OPTIONS and _OPTION.search(text[max(0, at - _BEFORE_OPTION) : at]):
         found = _AFTER_OPTION.match(text, behind)
-    if found is None and name in _IN_SENTENCES:
+    place = None
+    if found is None or _is_stand_in(text, name, found):
+        place = place_of(text, at, behind)
+        if place is not None and is_stand_in(text[slice(*place)], name, quoted=True):
+            return None
+    if found is None and place is None and name in _IN_SENTENCES:
         found = _IN_WORDS.match(text, behind)
-    if found is None:
-        return None
+    if place is None:
+        if found is None or _is_stand_in(text, name, found):
+            return None
+        place = found.start(2), _end_of(text, found)
     kind = kind_of_name(name)
-    return Found(found.start(2), found.end(2), kind, kind)
+    return Found(*place, kind, kind)
+
+
+def _end_of(text: str, found: re.Match[str]) -> int:
+    """Return the end of a value, of which the expression takes a bounded part."""
+    rest = _REST.match(text, found.end(2)) if len(found[2]) >= _VALUE_CHARS else None
+    return found.end(2) if rest is None else rest.end()
+
+
+def _is_stand_in(text: str, name: str, found: re.Match[str]) -> bool:
+    quoted = text[found.start(2) - 1] in "\"'`"
+    if name == "cookie":
+        return is_stand_in(found[2], name, quoted=True)
+    compared = not quoted and "==" in found[1] and found[2].isidentifier()
+    return compared or is_stand_in(found[2], name, quoted=quoted)
 
 
 def kind_of_name(name: str) -> str:

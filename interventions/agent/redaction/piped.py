@@ -17,11 +17,13 @@ _READER: Final = re.compile(
     r"|pass[ \t]+insert|htpasswd[ \t]+-[A-Za-z]*i|auth[ \t]+login|apikey[ \t]+set|login[ \t]+-{1,2}stdin|[ \t]su[ \t]"
     r"|(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|(?:file|key|pass\w{0,8})[= \t]+/dev/stdin"
     r"|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])"
-    r"|ansible-vault[ \t]+encrypt_string"
+    r"|ansible-vault[ \t]+encrypt_string|(?:npm|pnpm|yarn)[ \t]+(?:login|adduser)"
+    r"|file=(?:[\w.-]{1,60}=)?/dev/stdin|data-file=-"
+    r"|ssh-add[ \t]+-(?![\w-])|env[ \t]+add[ \t]|(?:kv|versions)[ \t]+(?:put|add)[ \t]|cryptsetup[ \t]"
 )
 _MAY_READ: Final = (
     r"stdin|-fd|with-token|sudo|passwd|kinit|luks|secret|login|insert|apikey|(?:[ \t]|\\t)su(?:[ \t]|\\t)"
-    r"|--password|ansible-vault|fd:"
+    r"|--password|ansible-vault|fd:|data-file=-|ssh-add|adduser|(?:env|kv|versions)(?:[ \t]|\\t)+(?:add|put)|cryptsetup"
 )
 _PAIRS: Final = re.compile(r"chpasswd")
 _PRODUCER: Final = re.compile(r"(?<![A-Za-z0-9_.-])(?:echo|printf|Write-Output|Write-Host)[ \t]")

@@ -18,11 +18,13 @@ from haltline.interventions.agent.redaction.command_lines import (
     may_be_programs,
     secret_items,
 )
+from haltline.interventions.agent.redaction.fields import MAY_BE_FIELDS, names_of_fields
 from haltline.interventions.agent.redaction.forms import AT_FIRST, find_forms, may_be_forms
-from haltline.interventions.agent.redaction.marks import Found, Keys, mark, marked
+from haltline.interventions.agent.redaction.marks import BEGIN, Found, Keys, mark, marked
 from haltline.interventions.agent.redaction.named import (
     NAMES,
     NO_COUNT,
+    NO_TOKEN,
     NO_VALUE,
     OF_OPTIONS,
     PATH,
@@ -32,10 +34,12 @@ from haltline.interventions.agent.redaction.named import (
 from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.piped import find_piped, may_be_piped
 from haltline.interventions.agent.redaction.searching import search_any
+from haltline.interventions.agent.redaction.stand_ins import is_template
 from haltline.schemas.events import Task
 
 _MAX_DEPTH: Final = 64
 _WINDOW_CHARS: Final = 2048
+_NAME_CHARS: Final = 12  # a shorter name of a field has no secret in it
 _MARGIN_CHARS: Final = 512  # longer than any identifying text
 
 _KEY: Final = re.compile(
@@ -52,7 +56,7 @@ _ITEM_VALUE: Final = re.compile(rf"(?!-|\[redacted:){NO_VALUE}{NO_COUNT}")
 MAY_BE_NAMED: Final = (
     r"(?i:(?:api|access|account|private|app|application|master|encryption|signing|license|subscription|auth)[ _-]?key)",
     r"(?i:secret|passw|passphrase|passcode|presharedkey|client-key-data|pwd|cookie|credential)",
-    r"(?i:token|auth(?:[\"'\\]|orization|[_-]?header))",
+    r"(?i:token|auth(?:[\"'\\]|orization|[_-]?header| ?[=:]? ?[(\[]))",
     "[\u0130\u0131\u017f\u212a]",  # equal to ASCII letters when case is ignored
 )
 
@@ -101,7 +105,7 @@ def looks() -> Looks:
     programs = (may_be_programs(), _PRODUCERS)
     # All of them in one pass would exceed the engine's limit of cached states.
     return Looks(
-        named=search_any((*MAY_BE_NAMED, *may_be_beside())),
+        named=search_any((*MAY_BE_NAMED, MAY_BE_FIELDS, *may_be_beside())),
         started=search_any((starts,)),
         inside_or_programs=search_any((*list(may_be_forms(AT_FIRST))[1:], *programs)),
         inside=search_any(inside),
@@ -145,7 +149,7 @@ def is_secret_name(name: str) -> str | None:
 def _kind_of_field(name: str) -> str | None:
     """Return the kind of a field by its name; empty: the value decides; None: no secret."""
     found = _KEY.search(name)
-    if found is None:
+    if found is None or BEGIN in name or (found.group().lower() == "token" and NO_TOKEN.search(name[: found.start()])):
         return None
     return "" if found["doubtful"] else kind_of_name(found.group().lower())
 
@@ -212,9 +216,11 @@ def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
     if depth > _MAX_DEPTH:
         return "[cut]"
     if isinstance(value, dict):
-        named = _declared_name(value) if "value" in value else None
+        names = names_of_fields(value)
         return {
-            name: redact_field(named if named is not None and name == "value" else name, item, key, depth)
+            redact_text(name, key) if len(name) > _NAME_CHARS else name: redact_field(
+                names.get(name) or name, item, key, depth
+            )
             for name, item in value.items()
         }
     if isinstance(value, list):
@@ -223,15 +229,9 @@ def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
     return value
 
 
-def _declared_name(value: dict[str, Any]) -> str | None:
-    """Return the name of `{"name": "DB_PASSWORD", "value": "x"}`, a form used for environments."""
-    name = value.get("name", value.get("key"))
-    return name if isinstance(name, str) and is_secret_name(name) is not None else None
-
-
 def instead_of_items(items: list[Any], key: bytes = b"") -> dict[int, str]:
     """Return replacements, by index, of items that contain a secret as an option's value: `["--password", "x"]`."""
-    instead: dict[int, str] = {}
+    instead = _lines_of_key(items, key)
     for at, (start, end) in secret_items(items).items():
         item = items[at]
         instead[at] = f"{item[:start]}{mark('password', item[start:end], key)}{item[end:]}"
@@ -241,6 +241,22 @@ def instead_of_items(items: list[Any], key: bytes = b"") -> dict[int, str]:
             kind = next((name for name in NAMES if name in OF_OPTIONS and before.lower().endswith(name)), None)
             if kind is not None and _ITEM_VALUE.match(item):
                 instead[at] = mark(kind_of_name(kind), item, key)
+    return instead
+
+
+def _lines_of_key(items: list[Any], key: bytes) -> dict[int, str]:
+    """Return marks, by index, of the lines of a private key that is given as a list of them."""
+    instead: dict[int, str] = {}
+    inside = False
+    for at, item in enumerate(items):
+        if not isinstance(item, str):
+            inside = False
+        elif inside:
+            instead[at] = mark("private_key", item, key)
+            inside = "-----END" not in item
+        else:
+            begun = item.rpartition("-----BEGIN ")[2] if "-----BEGIN " in item else ""
+            inside = "PRIVATE KEY" in begun and "-----END" not in begun
     return instead
 
 
@@ -255,6 +271,8 @@ def redact_field(name: str, value: Any, key: bytes = b"", depth: int = 0) -> Any
         return _doubtful(name, value, key) if isinstance(value, str) else redact(value, key, depth + 1)
     if kind == "token" and isinstance(value, int | float):
         return value  # max_tokens, token_count: numbers of tokens, not tokens
+    if isinstance(value, str) and is_template(value):
+        return value
     if kind == "pwd" and isinstance(value, str) and PATH.match(value):
         return redact(value, key, depth + 1)  # the working directory
     return mark(kind, value, key) if isinstance(value, str) else mark(kind)

@@ -18,6 +18,7 @@ from haltline.schemas.control import ControlRecord
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.policy import Policy, PolicyDocument
+from haltline.streams.engine import event_time
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import load_core
@@ -30,6 +31,14 @@ _MAX_KILLED = 10_000
 _KILLED: dict[str, Decision] = {}
 """By session id: it stays killed in this process, also for a new guard."""
 _LOCK = threading.Lock()
+
+
+_CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
+
+
+def _steady_ns() -> int:
+    """Return a clock that nobody sets, and that goes on while the machine sleeps."""
+    return time.monotonic_ns() if _CLOCK is None else time.clock_gettime_ns(_CLOCK)
 
 
 def forget_kills() -> None:
@@ -74,6 +83,7 @@ class LocalDecider(Decider):
         `remembers`: this process alone stores the kills.
         """
         self._remembers = remembers
+        self._clock_ns = time.time_ns() - _steady_ns()
         self._core = _of_defaults() if policy is None else _core_of(policy)
         self._state: SessionState | None = None
         self._tree = _Tree()
@@ -142,7 +152,12 @@ class LocalDecider(Decider):
                 state.detectors.update(tree.memories)
             if tree.deeds > state.calls.deeds:  # noqa: PLR1730 - for every event: max() is a call
                 state.calls.deeds = tree.deeds
+            ahead = event_time.ahead_ms(event, (_steady_ns() + self._clock_ns) // 1_000_000)
+            if ahead:
+                event = event_time.at_log_time(event, ahead)
             decision = self._core.on_event(state, event).decision
+            if ahead and decision is not None:
+                decision = event_time.decision_for(decision, ahead)
             tree.deeds = state.calls.deeds
             memories = state.detectors
             if tree.memories or not memories.keys().isdisjoint(_SHARED):  # most sessions share nothing

@@ -53,6 +53,7 @@ def test_create_makes_every_topic_as_the_layout_says_and_a_second_time_changes_n
     assert {name: _settings(admin, name) for name in names} == settings
     for layout in LAYOUT:
         actual = settings[no_topics.prefix + layout.name]
+        assert actual["message.timestamp.type"] == "LogAppendTime", layout.name
         assert actual["cleanup.policy"] == layout.cleanup.value, layout.name
         assert int(actual["max.message.bytes"]) == layout.max_message_bytes, layout.name
         if layout.retention_hours is not None:
@@ -70,6 +71,10 @@ KEPT = {"retention.ms": "-1"}
 DIFFERENT: dict[str, tuple[int, dict[str, str], str]] = {
     "actions": (2, KEPT, ""),  # more of what is asked for is no difference
     "feedback": (3, KEPT, "partitions: expected 2, as the rest, got 3"),
+    "incidents": (
+        2, KEPT | {"message.timestamp.type": "CreateTime"},
+        "message.timestamp.type: expected LogAppendTime, got CreateTime",
+    ),
     "control": (2, {"cleanup.policy": "compact,delete"}, "cleanup.policy: expected compact, got compact,delete"),
     "detections": (2, {"retention.ms": "3600000"}, f"retention.ms: expected at least {720 * HOUR_MS}, got 3600000"),
     "interventions": (
@@ -85,7 +90,7 @@ DIFFERENT: dict[str, tuple[int, dict[str, str], str]] = {
 def test_create_adds_what_is_missing_and_names_where_what_was_expected_and_what_was_found(
     admin: AdminClient, no_topics: Topics
 ) -> None:
-    at_least = {"max.message.bytes": str(16 * 1024 * 1024)}
+    at_least = {"max.message.bytes": str(16 * 1024 * 1024), "message.timestamp.type": "LogAppendTime"}
     for name, (partitions, settings, _) in DIFFERENT.items():
         before = NewTopic(no_topics.prefix + name, partitions, 1, config=at_least | settings)
         admin.create_topics([before])[before.topic].result()

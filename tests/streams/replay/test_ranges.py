@@ -3,7 +3,12 @@
 import orjson
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+)
 
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import Gone
@@ -52,10 +57,19 @@ def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
         assert len(list(found.read([Span(span.topic, 0, 38, 100)]))) == 62
 
 
+def keeping_producers_times(kafka: LocalKafka, topics: Topics) -> None:
+    """As topics of an earlier release do."""
+    kept = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
+    altered = [ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[kept]) for name in topics.all]
+    for done in AdminClient({"bootstrap.servers": kafka.bootstrap}).incremental_alter_configs(altered).values():
+        done.result()
+
+
 @pytest.mark.kafka
 def test_a_range_in_time_of_the_real_kafka_is_what_the_broker_says_it_is_and_no_group_is_joined(
     kafka: LocalKafka, kafka_topics: Topics, night: LiveLog
 ) -> None:
+    keeping_producers_times(kafka, kafka_topics)
     put(kafka.bootstrap, night, kafka_topics)
     start, end = at(6), at(112)
     with KafkaRange(kafka.bootstrap, kafka_topics, start, end) as found:

@@ -55,6 +55,9 @@ class Counted(ReplayMeter):
     def decision(self, decision: Decision, latency_s: float | None) -> None:
         self.told.append(f"decision {decision.level.value} after {latency_s} s")
 
+    def event_ahead(self) -> None:
+        self.told.append("event ahead")
+
     def detector_error(self, detector: str) -> None:
         self.told.append(f"{detector} raised")
 

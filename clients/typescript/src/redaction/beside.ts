@@ -21,7 +21,7 @@ const NO_SECRETS_NAME = new RegExp(
 const DIGEST =
   /^(?:(?:0x)?[0-9a-fA-F]+|[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|(?:sha|md5|blake)[0-9a-z]{0,4}[:-].*|[0-9.,:-]+)$/;
 const PASS =
-  /((?:=["']?|\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["'])(?!\$|[{<(]))([^ \t\r\n"'&,;[\\(]{3,128})(?![A-Za-z0-9(])/uy;
+  /((?:=["']?|\\?["'][ \t]{0,4}:[ \t]{0,4}\\?["']|["']\][ \t]{0,4}=[ \t]{0,4}["'])(?!\$|[{<(]))([^ \t\r\n"'&,;[\\(]{3,128})(?![A-Za-z0-9(])/uy;
 const PASS_NAME =
   /(?:^|[^A-Za-z]|db|user|root|admin|smtp|mail|ftp|ssh|redis|proxy|bind|auth|sudo|my|usr|login|ldap)$/i;
 const NO_PASS = /^(?:true|false|none|null|yes|[0-9]{1,5}%?|ed(?![A-Za-z0-9_]).*)$/i;

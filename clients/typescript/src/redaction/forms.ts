@@ -1,9 +1,11 @@
 /** Secrets recognized by their form, as in `tables.ts`; the Python package describes its columns. */
 
 import type { Found } from "./marks.js";
+import { isPasswordSet, isStandInForm } from "./stand_ins.js";
 import { FORMS, type FormRow } from "./tables.js";
 
 const NEAR_CHARS = 200;
+const OBJECT_CHARS = 4096;
 const AHEAD_CHARS = 300;
 const LEAST_DISTINCT = 6;
 // An escaped line break or character precedes a word as a space does.
@@ -32,6 +34,10 @@ export function isOfBoth(text: string): boolean {
   return /[0-9]/.test(text) && /[A-Za-z]/.test(text);
 }
 
+function isMixed(secret: string): boolean {
+  return new Set(secret).size >= LEAST_DISTINCT && isOfBoth(secret);
+}
+
 /** Returns a regular expression for the shortest of these texts at a place; each letter is read once. */
 export function oneOf(words: readonly string[]): string {
   const letters = new Map<string, string[]>();
@@ -58,9 +64,13 @@ function patternOf(row: FormRow): string {
 function secretOf(row: FormRow, text: string, match: RegExpExecArray, base: number): Found | undefined {
   const [start, end] = match.indices?.[1] ?? match.indices![0]!;
   const secret = match.input.slice(start, end);
-  if (row.check === "mixed" && (new Set(secret).size < LEAST_DISTINCT || !isOfBoth(secret))) return undefined;
+  if (row.check === "mixed" && !isMixed(secret)) return undefined;
+  if (row.check === "random" && (!isMixed(secret) || secret.toLowerCase() === secret || secret.toUpperCase() === secret)) return undefined;
   if (row.check === "not a word" && WORD.test(secret)) return undefined;
+  if ((row.check === "set" && !isPasswordSet(secret)) || isStandInForm(secret)) return undefined;
   const at = base + start;
+  const beyond = base + end + OBJECT_CHARS;
+  if (row.near !== undefined && !text.slice(Math.max(0, at - OBJECT_CHARS), beyond).includes(row.near)) return undefined;
   if (row.needs !== undefined && !text.slice(Math.max(0, at - NEAR_CHARS), at).toLowerCase().includes(row.needs)) return undefined;
   return { start: at, end: base + end, kind: row.kind, ...(row.as === undefined ? {} : { shown: row.as }) };
 }

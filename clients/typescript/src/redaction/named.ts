@@ -5,6 +5,8 @@
 
 import { matchAt } from "./forms.js";
 import type { Found } from "./marks.js";
+import { placeOf } from "./places.js";
+import { isStandIn } from "./stand_ins.js";
 import { anyCase, before, SPACES, WORD } from "./unicode.js";
 
 // No secret begins with these: a shell variable or command, a template, and words for an empty value.
@@ -12,18 +14,23 @@ const NOTHING = ["null", "none", "nil", "true", "false", "undefined"].map(anyCas
 export const NO_VALUE = `(?!\\$[(\\{A-Z_]|[\\{<]|(?:${NOTHING})(?:(?<=${WORD})(?!${WORD})))`;
 const VALUE = [
   `(?:(?<=")[^"\\n\\[]{3,256}(?<!\\\\)(?=")|(?<=')[^'\\n\\[]{3,256}(?<!\\\\)(?=')`,
-  `|(?:[^${SPACES}"'&,;\\[\\\\]|\\\\(?!["'])){3,})`,
+  `|(?:[^${SPACES}"'&,;\\[\\\\]|\\\\(?!\\\\{0,15}["'])){3,512})`,
 ].join("");
+const VALUE_CHARS = 512;
+const REST = new RegExp(`[^${SPACES}"'&,;\\[\\\\]*`, "uy");
+const IDENTIFIER = new RegExp(`^(?!\\p{N})${WORD}+$`, "u");
 const SUFFIXES = ["access", "key", "base", "value", "hash", "data", "text", "string", "b64", "prod", "dev", "test"];
 const SUFFIX = `(?:[_\\-]?(?:${[...SUFFIXES, "staging", "live", "v?[0-9]{1,3}"].map(anyCase).join("|")})(?![a-z])){0,3}`;
-const QUOTED = `\\\\{0,3}["'][${SPACES}]{0,8}(?::|=>)[${SPACES}]{0,8}\\\\{0,3}["']?`;
+const QUOTED = `\\\\{0,15}["'][${SPACES}]{0,8}(?::|=>)[${SPACES}]{0,8}\\\\{0,15}["']?`;
+// auth=("bob", "x"), HTTPBasicAuth("bob", "x")
+const IN_PAIR = `\\\\{0,15}["']?[ \\t]{0,2}[:=]?[ \\t]{0,2}[\\(\\[][ \\t]?\\\\{0,15}["'][^"'\\n]{1,64}\\\\{0,15}["'],[ \\t]?\\\\{0,15}["']`;
 const SCHEMES = ["basic", "bearer", "digest", "token", "negotiate", "apikey", "ssws", "bot", "key", "oauth", "jwt", "splunk", "geniekey"].map(anyCase).join("|");
 // Without backtracking: the lookahead and the reference are Python's possessive `?+`.
 const SCHEME = `(?=(?<scheme>(?:(?:${SCHEMES})[ \\t]{1,4}(?=[^${SPACES}]))?))\\k<scheme>`;
 
 /** Matches `PGPASSWORD=hunter2`, `?token=abc`, `"password": "hunter2"`, `x-api-key: abc`; the name stays. */
 function after(colon = ":(?![:/])", but = ""): RegExp {
-  const spaced = `(?:[ \\t]{0,4}(?:=>|:=|={1,2}|${colon})[ \\t]{0,4}\\\\?["']?|${QUOTED})${NO_VALUE}`;
+  const spaced = `(?:[ \\t]{0,4}(?:=>|:=|={1,2}|${colon})[ \\t]{0,4}(?:!!str[ \\t]|&${WORD}{1,40}[ \\t])?\\\\?["']?|${QUOTED})${NO_VALUE}`;
   return found(`${SUFFIX}(?:=["']?|${spaced})${but}`);
 }
 
@@ -58,7 +65,7 @@ const AFTER_NAME: ReadonlyMap<string, RegExp> = new Map([
   ["token", after(SPACED_COLON, NO_COUNT)],
   ["pwd", after(undefined, NO_PATH)],
   ["authorization", found(`(?:[ \\t]{0,4}[:=][ \\t]{0,4}["']?|${QUOTED})${SCHEME}${NO_VALUE}`)],
-  ["auth", found(`${QUOTED}${NO_VALUE}`)],
+  ["auth", found(`(?:${QUOTED}${NO_VALUE}|${IN_PAIR})`)],
   ["cookie", found(`s?(?:\\\\{0,3}["'])?[ \\t]{0,4}:[ \\t]{0,4}(?:\\\\{0,3}["'])?`, `[^\\r\\n"'\\[\\{]{3,}`)],
 ]);
 const NAMES = [...AFTER_NAME.keys()];
@@ -73,23 +80,8 @@ const AFTER_OPTION = found(
 );
 const BEFORE_OPTION = 48;
 
-// Code that refers to a secret without containing it: a call, an attribute, a type's name, the same name again.
-const CODE = new RegExp(
-  [
-    "^(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\\(",
-    "(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env|ctx|user|form" +
-      "|cleaned_data|validated_data|fake)[.?]",
-    "(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text|unicode|basestring|SecretStr|undefined|number|boolean" +
-      "|required|optional|input|self|value|varchar|VARCHAR)(?:[|)\\].!?]|$)",
-    "\\.\\.\\.|\\*+$|\\(|\\)|=|\\||\\/\\*|--|#|\\+|->|x{3,}$|X{3,}$)",
-  ].join("|"),
-  "u",
-);
-
-function isCode(value: string, name: string): boolean {
-  const bare = value.replace(/^[():.,]+|[():.,]+$/g, "").toLowerCase();
-  return CODE.test(value) || bare === name || bare === name.replaceAll("_", "");
-}
+/** Names of tokens of a text, as models have them. */
+export const NO_TOKEN = /(?:pad|eos|bos|unk|sep|cls|mask|stop|end|start|begin|special|image|video|audio|eot|fim)_?$/i;
 
 /** Returns the secrets whose names are in a text; `lower` is the text in lower case. */
 export function findNamed(text: string, lower: string): Found[] {
@@ -107,14 +99,36 @@ export function findNamed(text: string, lower: string): Found[] {
 
 function behind(text: string, name: string, after: RegExp, at: number): Found | undefined {
   const end = at + name.length;
+  if (name === "token" && NO_TOKEN.test(before(text, at, 12))) return undefined;
   let match = matchAt(after, text, end);
-  if (match !== null && isCode(match.groups?.["value"] ?? "", name)) return undefined;
   if (match === null && OF_OPTIONS.includes(name) && OPTION.test(before(text, at, BEFORE_OPTION))) {
     match = matchAt(AFTER_OPTION, text, end);
   }
-  if (match === null && IN_SENTENCES.includes(name)) match = matchAt(IN_WORDS, text, end);
-  if (match === null) return undefined;
-  return { start: end + (match.groups?.["name"] ?? "").length, end: end + match[0].length, kind: kindOf(name) };
+  let place: readonly [start: number, end: number] | undefined;
+  if (match === null || isNoSecret(text, name, match)) {
+    place = placeOf(text, at, end);
+    if (place !== undefined && isStandIn(text.slice(...place), name, true)) return undefined;
+  }
+  if (match === null && place === undefined && IN_SENTENCES.includes(name)) match = matchAt(IN_WORDS, text, end);
+  if (place === undefined) {
+    if (match === null || isNoSecret(text, name, match)) return undefined;
+    place = [end + (match.groups?.["name"] ?? "").length, endOf(text, match)];
+  }
+  return { start: place[0], end: place[1], kind: kindOf(name) };
+}
+
+/** Returns the end of a value, of which the expression takes a bounded part. */
+function endOf(text: string, match: RegExpExecArray): number {
+  const end = match.index + match[0].length;
+  const rest = (match.groups?.["value"] ?? "").length >= VALUE_CHARS ? matchAt(REST, text, end) : null;
+  return end + (rest?.[0] ?? "").length;
+}
+
+function isNoSecret(text: string, name: string, match: RegExpExecArray): boolean {
+  const { name: join = "", value = "" } = match.groups ?? {};
+  const quoted = "\"'`".includes(text[match.index + join.length - 1] ?? " ");
+  if (name === "cookie") return isStandIn(value, name, true);
+  return (!quoted && join.includes("==") && IDENTIFIER.test(value)) || isStandIn(value, name, quoted);
 }
 
 /** Returns the kind as marks name it. */

@@ -14,7 +14,9 @@ const READER = new RegExp(
     String.raw`chpasswd|smbpasswd|kinit|luks(?:Format|Open|AddKey)|secrets?[ \t:]+(?:set|create|put|add)|vault[ \t]+login`,
     String.raw`pass[ \t]+insert|htpasswd[ \t]+-[A-Za-z]*i|auth[ \t]+login|apikey[ \t]+set|login[ \t]+-{1,2}stdin|[ \t]su[ \t]`,
     String.raw`(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|(?:file|key|pass\w{0,8})[= \t]+/dev/stdin|--password(?:-file)?[= ]-(?![A-Za-z0-9_-])`,
-    String.raw`ansible-vault[ \t]+encrypt_string`,
+    String.raw`ansible-vault[ \t]+encrypt_string|(?:npm|pnpm|yarn)[ \t]+(?:login|adduser)`,
+    String.raw`file=(?:[\w.-]{1,60}=)?/dev/stdin|data-file=-`,
+    String.raw`ssh-add[ \t]+-(?![\w-])|env[ \t]+add[ \t]|(?:kv|versions)[ \t]+(?:put|add)[ \t]|cryptsetup[ \t]`,
   ].join("|"),
 );
 const PRODUCER = /(?<![A-Za-z0-9_.-])(?:echo|printf|Write-Output|Write-Host)[ \t]/g;

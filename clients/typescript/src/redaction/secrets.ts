@@ -7,13 +7,16 @@
 import type { Json } from "../transport.js";
 import { findBeside, findRandom } from "./beside.js";
 import { findCommandLines, secretItems } from "./command_lines.js";
+import { namesOfFields } from "./fields.js";
 import { findForms } from "./forms.js";
 import { type Found, mark, marked } from "./marks.js";
-import { findNamed, kindOf, NO_COUNT, NO_VALUE, OF_OPTIONS, OPTION_NAME, PATH } from "./named.js";
+import { findNamed, kindOf, NO_COUNT, NO_TOKEN, NO_VALUE, OF_OPTIONS, OPTION_NAME, PATH } from "./named.js";
 import { findPiped } from "./piped.js";
-import { anyCase } from "./unicode.js";
+import { isTemplate } from "./stand_ins.js";
+import { anyCase, isLonger } from "./unicode.js";
 
 const MAX_DEPTH = 64;
+const NAME_CHARS = 12; // a shorter name of a field has no secret in it
 const BEFORE_KEY = ["api", "access", "account", "private", "app", "application", "master", "encryption", "signing"];
 const NAMES = ["secret", "token", "password", "passwd", "passphrase", "passcode", "presharedkey", "client-key-data"];
 const DOUBTFUL = ["key", "pass", "pw", "pat", "sas", "psk", "dsn"];
@@ -42,7 +45,8 @@ export function kindOfName(name: string): string | undefined {
 /** Returns the kind of a field by its name; empty: the value decides; undefined: no secret. */
 function kindOfField(name: string): string | undefined {
   const found = KEY.exec(name);
-  if (found === null) return undefined;
+  if (found === null || name.includes("[redacted:")) return undefined;
+  if (found[0].toLowerCase() === "token" && NO_TOKEN.test(name.slice(0, found.index))) return undefined;
   return found.groups?.["doubtful"] === undefined ? kindOf(found[0].toLowerCase()) : "";
 }
 
@@ -76,21 +80,15 @@ export function redact(value: Json, key?: Uint8Array, depth = 0): Json {
     return value.map((item, at) => instead.get(at) ?? redact(item, key, depth + 1));
   }
   if (typeof value === "object" && value !== null) {
-    const declared = "value" in value ? declaredName(value) : undefined;
+    const names = namesOfFields(value);
     return fromEntries(
       Object.entries(value).map(([name, item]) => [
-        name,
-        redactField(name === "value" ? (declared ?? name) : name, item, key, depth),
+        isLonger(name, NAME_CHARS) ? redactText(name, key) : name,
+        redactField(names.get(name) || name, item, key, depth),
       ]),
     );
   }
   return value;
-}
-
-/** Returns the name of `{"name": "DB_PASSWORD", "value": "x"}`, a form used for environments. */
-function declaredName(value: { readonly [name: string]: Json }): string | undefined {
-  const name = "name" in value ? value["name"] : value["key"];
-  return typeof name === "string" && kindOfName(name) !== undefined ? name : undefined;
 }
 
 /** Returns an object that may have names like `__proto__`. */
@@ -100,7 +98,7 @@ export function fromEntries(entries: [string, Json][]): { [name: string]: Json }
 
 /** Returns replacements, by index, of items that contain a secret as an option's value: `["--password", "x"]`. */
 function insteadOfItems(items: readonly Json[], key?: Uint8Array): Map<number, string> {
-  const instead = new Map<number, string>();
+  const instead = linesOfKey(items, key);
   for (const [at, [start, end]] of secretItems(items)) {
     const item = items[at] as string;
     instead.set(at, item.slice(0, start) + mark("password", item.slice(start, end), key) + item.slice(end));
@@ -115,6 +113,24 @@ function insteadOfItems(items: readonly Json[], key?: Uint8Array): Map<number, s
   return instead;
 }
 
+/** Returns marks, by index, of the lines of a private key that is given as a list of them. */
+function linesOfKey(items: readonly Json[], key?: Uint8Array): Map<number, string> {
+  const instead = new Map<number, string>();
+  let isInside = false;
+  for (const [at, item] of items.entries()) {
+    if (typeof item !== "string") {
+      isInside = false;
+    } else if (isInside) {
+      instead.set(at, mark("private_key", item, key));
+      isInside = !item.includes("-----END");
+    } else {
+      const begun = item.slice(item.lastIndexOf("-----BEGIN ") + 1);
+      isInside = item.includes("-----BEGIN ") && begun.includes("PRIVATE KEY") && !begun.includes("-----END");
+    }
+  }
+  return instead;
+}
+
 function redactField(name: string, value: Json, key: Uint8Array | undefined, depth: number): Json {
   const kind = kindOfField(name);
   if (kind === undefined || value === null || typeof value === "boolean") return redact(value, key, depth + 1);
@@ -122,6 +138,7 @@ function redactField(name: string, value: Json, key: Uint8Array | undefined, dep
     if (typeof value !== "string") return redact(value, key, depth + 1);
     return redactText(`${name}=${value}`, key).slice(name.length + 1);
   }
+  if (typeof value === "string" && isTemplate(value)) return value;
   if (kind === "token" && typeof value === "number") return value; // max_tokens: numbers of tokens, not tokens
   if (kind === "pwd" && typeof value === "string" && PATH.test(value)) return redact(value, key, depth + 1); // a directory
   return typeof value === "string" ? mark(kind, value, key) : mark(kind);

@@ -79,6 +79,11 @@ def ending_within(seconds: int) -> Iterator[None]:
      "echo a|passwd ", "chpasswd <<E\n", "<<<a sudo -S ", "://a:b", "datadog key is ", "app_key=a ",
      "-----BEGIN PRIVATE KEY",
      "expect password send \"",
+     "password={", "password=$A", "<password>", "<password a", "['password'] = ", '"name":"password","value":',
+     "password: |\n (", "password: |\n  a\n", "set -x token ", "fill('password', ", 'value="a" name="password" ',
+     "password\\\\", "token == a", '"d":"aB3dE5fG7hJ9kL1mN2pQ4rS"', "key=", "hooks/a1", "Signature=", "x_token.",
+     "bot1",
+     "password=your_", "auth=('a','",
      "sk-", "a.b.", "eyJ", "M.N.", "0f" * 16 + "-", "[redacted:token] password=a1 ", "ftp \n", "machine a login "],
 )  # fmt: skip
 def test_the_time_grows_with_the_length_only(part: str) -> None:
