@@ -5,7 +5,6 @@ import copy
 import difflib
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 
 from haltline.cli.agent import hook_client
 from haltline.cli.agent.hook_request import CLAUDE_CODE
+from haltline.schemas import expressions as re
 
 EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",

@@ -1,6 +1,5 @@
 """Error responses: pages for browsers, JSON for all other clients."""
 
-import re
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
@@ -12,6 +11,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from starlette.exceptions import HTTPException
 
 from haltline.console.access.browser_sessions import session_of
+from haltline.schemas import expressions as re
 
 _FOLDER: Final = Path(__file__).parent
 _MAIN: Final = re.compile("<main .*</main>")

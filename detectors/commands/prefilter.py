@@ -7,7 +7,6 @@ case, as written and again without quotes, since `r'm'` and `r\m` are `rm` to a 
 Misses: a word that is concatenated by `xargs -I` or `find -exec` (`r{}`).
 """
 
-import re
 from functools import lru_cache
 from itertools import pairwise
 
@@ -15,6 +14,7 @@ from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
 from haltline.detectors.commands.model import cached_by_text
 from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
+from haltline.schemas import expressions as re
 
 
 def _words(text: str) -> frozenset[bytes]:

@@ -1,6 +1,5 @@
 """The destructive effects of programs: one reader for each program, in one table."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -52,6 +51,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_DEPTH = 3
 _MAX_OF_FILE = 16

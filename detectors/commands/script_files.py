@@ -3,7 +3,6 @@
 Misses: files that a program writes by itself; scripts that are found by a search path.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -15,6 +14,7 @@ from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SHELLS
+from haltline.schemas import expressions as re
 
 _INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that commands of a database client include."""

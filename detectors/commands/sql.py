@@ -8,7 +8,6 @@ Misses: statements that are built at run time; triggers and cascades; `OVERWRITE
 only before a letter or digit here).
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -17,6 +16,7 @@ from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOU
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.sql_tokens import END, Token, excludes_nothing, tokens_of
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_DEPTH = 3
 _MAX_TOKENS_OF_A_STATEMENT = 1000

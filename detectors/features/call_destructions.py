@@ -1,6 +1,5 @@
 """What one call destroys, by its tool, its text, its arguments and the files that it runs."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -30,6 +29,7 @@ from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
 from haltline.detectors.features.working_state import nobody_misses
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 from haltline.schemas.record import JsonObject
@@ -48,13 +48,13 @@ _EMPTY_BY_CUSTOM = (
 )  # fmt: skip
 """Types of files that are often created empty and filled later."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
-_IN_EVERY_PROJECT = re.compile(r".*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
+_IN_EVERY_PROJECT = re.compile(r"\A.*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
 """These are created once in a project, so an empty one is an emptied one."""
 _DATABASE_WORDS = frozenset((
     "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
 ))  # fmt: skip
 _STATEMENT = re.compile(
-    r"\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
+    r"\A\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
     r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"
     r"[^?]*\Z",
     re.IGNORECASE | re.DOTALL,

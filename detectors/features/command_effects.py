@@ -4,10 +4,10 @@ Accurate enough for the weight of a repetition (was there work in between?), and
 `haltline.detectors.commands` determines exactly what a command would destroy.
 """
 
-import re
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.schemas import expressions as re
 
 _READ_CHARS = 4096
 _SHORT_CHARS = 240
@@ -102,10 +102,10 @@ _SLEEP = (
     r"|python3?\s+-c\s+[\"']\s*import time\s*;\s*time\.sleep\([\d.*\s]+\)\s*;?\s*[\"'])"
 )
 _ONLY_SLEEPS = re.compile(
-    rf"\s*(?:{_FIXED}\s*(?:;|&&|\n)\s*)*{_SLEEP}\s*(?:(?:;|&&|\n)\s*(?:{_FIXED}|{_SLEEP})\s*)*[;\n]?\s*", re.IGNORECASE
+    rf"\A(?:\s*(?:{_FIXED}\s*(?:;|&&|\n)\s*)*{_SLEEP}\s*(?:(?:;|&&|\n)\s*(?:{_FIXED}|{_SLEEP})\s*)*[;\n]?\s*)", re.IGNORECASE
 )
 _SURELY_PRINTS = re.compile(
-    r"(?:pwd|whoami|id|date|hostname|uptime|nproc|env|printenv|uname(?:\s.*)?|(?:df|free|ps|wc|stat|file|du)(?:\s.*)?"
+    r"\A(?:pwd|whoami|id|date|hostname|uptime|nproc|env|printenv|uname(?:\s.*)?|(?:df|free|ps|wc|stat|file|du)(?:\s.*)?"
     r"|ls\s+(?:.*\s)?-\w*[la]\w*(?:\s.*)?|echo\s+(?:-[ne]+\s+)?[^\s$].*|printf\s+[^\s$].*|git\s+(?:log|show|status(?!.*(?:"
     r"\s-\w*s|--short|--porcelain|-q)).*)(?:\s.*)?|\S+\s+--version|cat\s+/etc/\S+|python[\d.]*\s+-c\s+prints)"
 )
@@ -122,7 +122,7 @@ _HEREDOC_END = re.compile(r"<<-?\s*['\"]?(\w+)")
 _QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")
 _STREAMS = re.compile(r"\d?>&\d?")
 _PARTS = re.compile(r"(^|&&|\|\|?|[;\n&])([^;\n|&]*)")
-_REDIRECT_ALONE = re.compile(r"\s*(?:\d?>>?\s*\S+\s*)+")
+_REDIRECT_ALONE = re.compile(r"\A\s*(?:\d?>>?\s*\S+\s*)+")
 _WORDS = re.compile(r"[^\s;&|<>()'\"`]+")
 
 

@@ -5,11 +5,11 @@ that one guessed path after another is one mistake; `high` keeps only the kind o
 (`exit code 1` of a grep without matches) has no key.
 """
 
-import re
 from enum import StrEnum
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.schemas import expressions as re
 
 MAX_READ_CHARS = 4096
 """Of a longer message, only the beginning and the end are read."""
@@ -41,7 +41,7 @@ _KIND = re.compile(
     r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
 )
 _WARNING = re.compile(
-    r"\W*(?:timed[_ ]?out\W+)?(?:[\w./<>+-]+:\d+:(?:\d+:)?\s*|npm |\(node:\d+\) (?:\[\w+\] )?)?"
+    r"\A\W*(?:timed[_ ]?out\W+)?(?:[\w./<>+-]+:\d+:(?:\d+:)?\s*|npm |\(node:\d+\) (?:\[\w+\] )?)?"
     r"(?:[a-z_.]*warning|warn)\b",
     re.IGNORECASE,
 )

@@ -7,13 +7,13 @@ key, declared by the tool or the policy, replaces all of this. Masked in a resul
 other numbers count as progress.
 """
 
-import re
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 from haltline.detectors.features.tool import KnownTool
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.record import JsonObject, canonical_json
 

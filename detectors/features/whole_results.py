@@ -10,10 +10,9 @@ not run programs, a short result counts only if the call was made before too: "o
 agent's side has restarted, nothing counts until it has seen `UNSURE` results again.
 """
 
-import re
-
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Reading

@@ -4,7 +4,6 @@ Misses: effects within a program that the action runs; networks and privileges u
     with unusual names.
 """
 
-import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.review.scoring import Category
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Reading

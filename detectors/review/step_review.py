@@ -11,7 +11,6 @@ Misses: what `review.reading` misses; unrelated work that shares a word with the
     by default: its mode is shadow.
 """
 
-import re
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -37,6 +36,7 @@ from haltline.detectors.review.scoring import (
     rationality_score,
     risk_score,
 )
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values

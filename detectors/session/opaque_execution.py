@@ -8,7 +8,6 @@ Quiet: code that is in the command itself; scripts of the project; the usual set
 Misses: programs that load the code they run from elsewhere.
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -17,6 +16,7 @@ from pydantic import Field
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas import expressions as re
 from haltline.schemas.findings import Finding, Severity
 
 _READ_CHARS = 64 * 1024

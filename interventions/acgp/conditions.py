@@ -9,10 +9,11 @@ that do (CEL) need a parser generator for what is one page here.
     value       = number | text | true | false | null | list | path | function "(" value ")" | "(" condition ")"
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
+
+from haltline.schemas import expressions as re
 
 MAX_DEPTH: Final = 32
 """Maximum nesting of parentheses."""

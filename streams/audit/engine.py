@@ -1,6 +1,5 @@
 """SQL on an open audit table, and readable messages for the errors of its engine."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from arro3.core import RecordBatch, Schema, Table
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from haltline.schemas import expressions as re
 from haltline.streams.audit import NoRecords, QueryFailed
 
 __all__ = ["TABLE", "NoRecords", "QueryFailed", "QueryResult", "answer", "arrow_answer", "in_order", "open_table"]

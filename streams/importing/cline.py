@@ -3,12 +3,12 @@
 Cline's command line (3.0) writes them with each message, and all messages in one object.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import readable, text_of_blocks
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source

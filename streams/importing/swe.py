@@ -1,9 +1,9 @@
 """SWE-agent (`.traj`, a list of steps) and mini-SWE-agent (`.traj.json`, a list of messages; before 2.0 and since)."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from haltline.schemas import expressions as re
 from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.steps import Part, Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects

@@ -1,11 +1,11 @@
 """The processor's processes on one machine: for `haltline up`, the demo and tests."""
 
-import re
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from typing import Final
 
+from haltline.schemas import expressions as re
 from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
 from haltline.streams.local.subprocesses import Child, Children
 

@@ -9,7 +9,6 @@ Misses: computed paths and statements; methods of the program's own classes on a
 that are defined in one call and called in another; data that a program reads before it deletes it.
 """
 
-import re
 from collections.abc import Iterator
 
 from haltline.detectors.commands.code import known_calls, meanings, results
@@ -25,6 +24,7 @@ from haltline.detectors.commands.code.values import (
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import OPENED, listed
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_CODE_DEPTH = 3
 _DEFINES = frozenset(("def", "function", "func", "fn", "sub"))

@@ -3,9 +3,8 @@
 Misses: functions and methods that the program names itself; clients whose methods are not named after their effect.
 """
 
-import re
-
 from haltline.detectors.commands.model import listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 PATHS = frozenset(listed("""

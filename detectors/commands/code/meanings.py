@@ -3,7 +3,6 @@
 Misses: functions and methods with other names; arguments that are computed.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from haltline.detectors.commands.code.targets import named_by
 from haltline.detectors.commands.code.values import MAX_TEXTS, NONE, CallSite, CodeCall, Value
 from haltline.detectors.commands.effects import methods, requests
 from haltline.detectors.commands.model import OPENED, listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
 _RENAMES = frozenset(listed("os.rename os.replace shutil.move fs.renameSync fs.rename File.rename FileUtils.mv"))
-_LOST_THERE = re.compile(r"/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/")
+_LOST_THERE = re.compile(r"\A(?:/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/)")
 _DONE_WITH = frozenset(("ReceiptHandle", "receipt_handle", "Entries", "ack_ids", "ack_id", "lock_token"))
 """Arguments of calls that acknowledge a message."""
 _HTTP = frozenset(("POST", "PUT", "PATCH"))

@@ -6,7 +6,6 @@ Misses: script files, unless the session itself wrote them (see `file_destructio
     extensions; `{name}` in a shell line of a notebook, which is not replaced.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 from haltline.detectors.commands.code import interpreter
@@ -14,6 +13,7 @@ from haltline.detectors.commands.code.values import CodeCall
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "python": ("-c",),

@@ -6,7 +6,6 @@ server (`localhost` with one of the usual ports) have no effect on others and ar
 Misses: effects that only the body shows, except for a few words; services with uninformative paths.
 """
 
-import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -15,6 +14,7 @@ import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
 
 _TABLE = r"""
@@ -48,8 +48,8 @@ _ROWS = tuple(
     for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
 )
 _OWN_SERVER = re.compile(
-    r"(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
-    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
+    r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
+    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
 )
 _QUERY_ONLY = re.compile(
     r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
@@ -74,7 +74,7 @@ not count for POST."""
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480
 _FIELD = re.compile(r"""["']?([\w.-]{2,40})["']?\s*:?[:=]\s*["']?([^"'&\s,{}\[\]]{1,80})""")
-_REQUEST_LINE = re.compile(r"\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
+_REQUEST_LINE = re.compile(r"\A\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
 _BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
 """The effects of settings that count in a POST request, which usually creates something new."""
 _MAX_BODY_CHARS = 4096

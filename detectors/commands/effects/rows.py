@@ -14,7 +14,6 @@ act of `effect!` is SEVERE.
 Misses: abbreviated options; values of options before the words of programs outside `GLOBAL_OPTIONS`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -26,6 +25,7 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction, l
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS, SYNONYMS
+from haltline.schemas import expressions as re
 
 ANY = "*"
 """Matches every program."""

@@ -8,7 +8,6 @@ A line of `SETTINGS` is `effect | argument | value`, both full-match patterns, f
 Misses: uninformative names; service-specific argument names.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _NAMES = """
@@ -240,7 +240,7 @@ NAMES = _names(_NAMES)
 
 def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     effect, named, valued = (cell.strip() for cell in line.split(" | "))
-    return ActEffect(effect), re.compile(named, re.IGNORECASE), re.compile(valued, re.IGNORECASE)
+    return ActEffect(effect), re.compile(rf"\A(?:{named})", re.IGNORECASE), re.compile(rf"\A(?:{valued})", re.IGNORECASE)
 
 
 SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))

@@ -3,28 +3,28 @@
 Edits of lines (`3d`, `/import os/d`, `s/a/b/`) are normal work. Misses: scripts in files; keys that are typed.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import AWK_NEVER, lost_path
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
 _SED_EMPTIES = re.compile(
-    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$)\s*!?\s*[dD]|[dD]|[01]~1\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
+    r"\A\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$)\s*!?\s*[dD]|[dD]|[01]~1\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
 )
 _SED_BY_LINE = re.compile(
-    r"\s*(?:/(?P<of>(?:[^/\\]|\\.)*)/I?\s*(?P<other>!?)\s*[dD]|s(?P<mark>[/|,#@])(?P<all>.*)(?P=mark)(?P=mark)g?)\s*"
+    r"\A\s*(?:/(?P<of>(?:[^/\\]|\\.)*)/I?\s*(?P<other>!?)\s*[dD]|s(?P<mark>[/|,#@])(?P<all>.*)(?P=mark)(?P=mark)g?)\s*"
 )
 """Commands for the lines that match a pattern."""
 _LINES = ("id,name,day", "1,Ada L,20-01", "x", "# a: b = c", '{"a": [1]}', "ZZ 9 (k)", "42")
 """Examples of lines in any file: a command that removes all of them removes nearly everything."""
 _MAX_PATTERN_CHARS = 40
 _EX_EMPTIES = re.compile(
-    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*"
+    r"\A(?::?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*)"
 )
 _LISP_EMPTIES = re.compile(r"erase-buffer|delete-region\s+\(point-min\)|kill-region\s+\(point-min\)")
 _PRINTS = re.compile(r"\bprint|\bputs\b|\$_\s*\.?=\s*[^\"'\s;]|\bsay\b|s/|tr/|y/")
@@ -63,7 +63,7 @@ def _takes_every_line(command: str) -> bool:
     if found is None or len(text) > _MAX_PATTERN_CHARS or re.search(r"\)\\?[*+?{]|\[:|(?:[*+].*){4}", text):
         return False
     try:
-        pattern = re.compile(text)
+        pattern = re.compile_given(text)
     except re.error:
         return False
     if found["mark"]:

@@ -3,7 +3,6 @@
 Misses: programs that read the command from a file; keys sent to a terminal one by one; their less common options.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Mapping
 
@@ -11,6 +10,7 @@ from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.shell.decoding import decoded_wide
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
 Carrier = Callable[[Invocation], list[str]]
 

@@ -4,14 +4,14 @@ Misses: `npm run` and every script whose text is elsewhere; programs started by 
 a whole command line in one argument.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+ASSIGNMENT = re.compile(r"\A[A-Za-z_]\w*\+?=", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,10 @@
 Misses: programs that read something without a need; numbers in a report's prose; results under other names.
 """
 
-import re
 from collections.abc import Sequence
 
 from haltline.detectors.features.files.literal import Written
+from haltline.schemas import expressions as re
 
 _READ_CHARS = 8192
 _DRAWS = re.compile(

@@ -5,7 +5,6 @@ are not secrets unless the word shows it.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Final
 
 from haltline.interventions.agent.redaction.forms import TABLE, compiled, one_of
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 _IDENTIFIER_CHARS: Final = 64
 _LEAST_BITS: Final = 3.2
@@ -42,7 +42,7 @@ _PASS_NAME: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _NO_PASS: Final = re.compile(
-    r"(?:true|false|none|null|yes|[0-9]{1,5}%?|ed(?![A-Za-z0-9_]).*)\Z", re.IGNORECASE | re.ASCII
+    r"\A(?:true|false|none|null|yes|[0-9]{1,5}%?|ed(?![A-Za-z0-9_]).*)\Z", re.IGNORECASE | re.ASCII
 )
 
 

@@ -9,7 +9,6 @@ several lines.
 """
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from importlib.resources import files
 from typing import Any, Final
 
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 TABLE: Final[dict[str, list[dict[str, Any]]]] = json.loads(
     files("haltline.interventions.agent.redaction").joinpath("kinds.json").read_text(encoding="utf-8")

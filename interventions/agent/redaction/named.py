@@ -4,10 +4,10 @@ A name may be a field of JSON, in text before `=` or `:`, an option of a command
 ("the password is x"). Values in text with less than three letters are not found.
 """
 
-import re
 from typing import Final
 
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 # No secret begins with these: a shell variable or command, a template, and words for an empty value.
 NO_VALUE = r"(?!\$[({A-Z_]|[{<]|(?i:null|none|nil|true|false|undefined)\b)"
@@ -69,10 +69,10 @@ _BEFORE_OPTION = 48
 
 # Code that refers to a secret without containing it: a call, an attribute, a type's name, the same name again.
 _CODE: Final = re.compile(
-    r"[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
+    r"\A(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
     r"|ctx|user|form|cleaned_data|validated_data|fake)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
     r"|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)"
-    r"(?:[|)\].!?]|\Z)|\.\.\.|\*+\Z|\(|\)|=|\||/\*|--|#|\+|->|x{3,}\Z|X{3,}\Z"
+    r"(?:[|)\].!?]|\Z)|\.\.\.|\*+\Z|\(|\)|=|\||/\*|--|#|\+|->|x{3,}\Z|X{3,}\Z)"
 )
 
 

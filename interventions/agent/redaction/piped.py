@@ -1,11 +1,11 @@
 """Secrets that are piped, or given as a here-document, to a program that reads a password from standard input."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from haltline.interventions.agent.redaction.command_lines import arguments_of, is_no_secret
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 _KIND: Final = "password"
 _LINE_CHARS: Final = 400
