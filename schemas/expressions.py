@@ -1,8 +1,8 @@
-"""Regular expressions over text from outside: what this project needs of `re`, imported as `re`.
+r"""Regular expressions over text from outside: what this project needs of `re`, imported as `re`.
 
 Of each expression a test measures that its time grows no faster than the text: of those that `compile` notes, and of
 those written into calls of the other functions. Google's RE2 needs no such proof, but a search of 20 characters takes
-it 2.6 times as long, and its `\\w` and `\\b` are ASCII's.
+it 2.6 times as long, and its `\w` and `\b` are ASCII's.
 """
 
 import re

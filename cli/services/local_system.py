@@ -34,7 +34,7 @@ from haltline.streams.local.system import READY_WITHIN_S, health_url, start_audi
 
 _LOOK_EVERY_S = 0.5
 _AUDIT_GROUP = "HALTLINE_AUDIT_GROUP"
-_SERVES = re.compile(r"http://\S+:\d+")
+_SERVES = re.compile(r"http://\S{1,200}:\d+")
 _log = logging.getLogger(__name__)
 
 

@@ -14,9 +14,11 @@ from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _HOLDS_TEXTS = frozenset(TEXTS)
-_MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
-_FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
-_GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_MUTATION = re.compile(r"\bmutation\b[^{]{0,2000}\{(?P<fields>.*)", re.DOTALL)
+_FIELD = re.compile(
+    r"(?:\b\w+\s*:\s*)?\b(?P<field>[A-Za-z_]\w*+)\s*(?P<args>\((?:[^()]++|\([^()]*+\))*+\))?\s*(?=[{}\s]|\Z)"
+)
+_GRAPHQL_TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*+)"')
 
 
 def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:

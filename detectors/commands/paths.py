@@ -56,7 +56,7 @@ _SCRATCH_SUFFIXES = listed("""
 """)  # fmt: skip
 _SCRATCH_PATTERNS = (".coverage.*", "_build_*", "cmake-build-*", "bazel-*", "*-tmp", "tmp-*", "tmp_*", "*_tmp")
 _REPRODUCTION = re.compile(
-    r"\A(?:(?:test_?|debug_?|tmp_?)?repro(?:duc\w*)?(?:[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go))"
+    r"\A(?:(?:test_?|debug_?|tmp_?)?repro(?:duc\w*+(?:-\w+)?|[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go))"
 )
 """A program that reproduces a fault, beside the sources and outside the directory of tests."""
 _KEPT_AMONG = frozenset(("tests", "test", "testing", "spec", "src", "lib", "app", "srv"))

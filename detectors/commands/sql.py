@@ -42,7 +42,7 @@ _KINDS = _KINDS_OF_MANY_THINGS | frozenset((
 _NOT_DATA = frozenset(listed("constraint foreign primary index key default not identity check expression"))
 
 
-_ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*;?\s*\Z", re.IGNORECASE)
+_ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*+;?\s*+\Z", re.IGNORECASE)
 _COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
 _MAX_END_CHARS = 64
 _OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))

@@ -15,7 +15,7 @@ from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
 
 _TESTS = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
-_TEST_NAME = re.compile(rf"(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)
+_TEST_NAME = re.compile(rf"\A(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)
 _DATABASE_NAME = re.compile(rf"\A(?:(?:.*[\W_])?(?:{_TESTS}|dev|devel|development)(?:[\W_].*|\d*))", re.IGNORECASE)
 _ENVIRONMENT = re.compile(
     rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE)=(?:.*[\W_])?{_TESTS}(?:[\W_]\w*)?)",

@@ -55,8 +55,10 @@ def _is_made_first(text: str) -> bool:
 def _is_written_before(text: str, target: str) -> bool:
     """Return whether a command line writes a file before it first removes it."""
     name = re.escape(target.removeprefix("path="))
-    removal = re.compile_given(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]*?{name}").search(text, 0, MAX_COMMAND_CHARS)
+    removal = re.compile_given(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]{{0,1000}}?{name}").search(
+        text, 0, MAX_COMMAND_CHARS
+    )
     written = re.compile_given(
-        rf"(?:>|\btee|-[oO]|\bmkdir(?:\s+-p)?|\btouch|\bclone\s+\S+|-m\s+venv)\s*[\"']?[\w./~-]*{name}"
+        rf"(?:>|\btee|-[oO]|\bmkdir(?:\s+-p)?|\btouch|\bclone\s+\S+|-m\s+venv)\s*[\"']?[\w./~-]{{0,300}}{name}"
     ).search(text, 0, MAX_COMMAND_CHARS)
     return removal is not None and written is not None and written.start() < removal.start()

@@ -56,7 +56,7 @@ _MACHINES = frozenset((
 ))  # fmt: skip
 _STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
 _LAUNCHES = re.compile(
-    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]*-)?(?:instances?|clusters?"
+    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]{0,60}-)?(?:instances?|clusters?"
     r"|stack|fleet|load-balancer|nodegroup|gateway|address|volume|function|endpoint|service|environment))\b"
     r"|\bgcloud\s[^|;&\n]{0,160}?\b(?:instances|clusters|tpu-vm|disks|functions|forwarding-rules)\s+create\b"
     r"|\baz\s[^|;&\n]{0,160}?\b(?:vm|vmss|aks|container|webapp|functionapp|server|lb)\s+create\b"

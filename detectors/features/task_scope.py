@@ -23,7 +23,7 @@ _GRAVE = re.compile(
 _SECRET = re.compile(
     r"(?:^|/)\.env(?:\.\w[\w.-]*)?$|(?:^|/)config/secrets?(?:\W|$)|(?:^|/)secrets?/|(?:^|/)\.(?:netrc|npmrc|pypirc|pgpass|git-credentials"
     r"|vault-token)$|(?:^|/)(?:application_default_)?credentials(?:\.json)?$|(?:^|/)service[-_]account[\w-]*\.json$"
-    r"|(?:private|key)[\w.-]*\.pem$|\.(?:p12|pfx)$"
+    r"|(?:private|key)[\w.-]{0,100}\.pem$|\.(?:p12|pfx)$"
 )
 _TEMPLATE = re.compile(
     r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"

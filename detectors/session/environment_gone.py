@@ -65,7 +65,7 @@ _LINK = re.compile(
 )
 _OF_A_PROGRAM = re.compile(
     r"broken ?pipe|epipe|memory|enomem|open files|emfile|fork|input/output"
-    r"|connection (?!to .*(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
+    r"|connection (?!to .{0,200}(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
 )
 """Errors that a program also reports about itself."""
 _CAN_BE_STARTED = re.compile(r"\bstart (?:it|one|a|the)\b|\bnot (?:been )?started\b")

@@ -111,10 +111,10 @@ _RECEIPT = re.compile(
     r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
     re.IGNORECASE,
 )
-_METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
+_METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|(?<![ \d.:kMG-])[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
 """The progress output of `curl`, before or after the answer."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_ID = re.compile(r"(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
+_ID = re.compile(r"(?<![\w%.+=~-])(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
 """An id, a digest or encoded data, which differ each time."""
 _NEAR_SIZE = 0.03
 """Relative difference below which sizes of answers count as equal."""

@@ -43,16 +43,17 @@ _TIMED_OUT = re.compile(
     r"|\bdeadline\b",
     re.IGNORECASE,
 )
-_LINE_OF_TIMEOUT = re.compile(rf"[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
+_LINE_OF_TIMEOUT = re.compile(rf"(?<![^\n])[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 _COUNTS = re.compile(
     r"\d ?%|\d ?/ ?\d|\b(?:epochs?|steps?|iter\w*|batch(?:es)?|progress|loss|acc\w*|passed|failed|failures|errors?"
     r"|warnings?|tests?|scores?|rows|records|files|examples|items|done|remaining|eta)\b\W{0,3}\d"
-    r"|\d+ (?:passed|failed|failures?|errors?|warnings?|tests?|rows|records|files|examples|items|done|remaining)\b",
+    r"|\d (?:passed|failed|failures?|errors?|warnings?|tests?|rows|records|files|examples|items|done|remaining)\b",
     re.IGNORECASE,
 )
 _SAYS_NOTHING = re.compile(
-    r"\A(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*", re.IGNORECASE
+    r"\A(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*",
+    re.IGNORECASE,
 )
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 

@@ -26,7 +26,7 @@ Condition: TypeAlias = Callable[[Scope], bool]
 _Value: TypeAlias = Callable[[Scope], Any]
 
 _TOKEN: Final = re.compile(
-    r"""\s*(?:(?P<number>-?\d+(?:\.\d+)?(?![\w.]))|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+    r"""(?<!\s)\s*+(?:(?P<number>(?<![\d.])-?\d+(?:\.\d+)?(?![\w.]))|(?<!\\)(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
     r"""|(?P<name>[A-Za-z_]\w*(?:\.[\w-]+)*)|(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,))""",
 )
 _WORDS: Final = {"true": True, "false": False, "null": None}

@@ -29,7 +29,7 @@ _NO_DOMAINS: Final = frozenset((
     "sql", "db", "conf", "out", "bak", "tf", "tfvars", "jsonl", "png", "jpg", "pdf", "stdout", "stderr", "path",
     "environ", "get", "post", "read", "write",
 ))  # fmt: skip
-_LOCAL: Final = re.compile(r"\A(?:localhost|127\.[0-9.]+|0\.0\.0\.0|\[::1?\]|\[0{0,4}:.*:1\])")
+_LOCAL: Final = re.compile(r"^(?:localhost|127\.[0-9.]+|0\.0\.0\.0|\[::1?\]|\[0{0,4}:.*:1\])")
 
 _SENDING_TOOL: Final = re.compile(
     r"(?:^|_)(?:send|post|upload|publish|e?mail|mail|sms|message|reply|tweet|share|paste|gist|http|https|fetch|request|requests|url"

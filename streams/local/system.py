@@ -13,7 +13,7 @@ READY_WITHIN_S: Final = 90.0
 """Some seconds are usual: Faust loads, and a new group waits 3 s for more members."""
 
 _MODULE = "haltline.cli"
-_SERVES = re.compile(r"serves .* on port (\d+)")
+_SERVES = re.compile(r"serves .{0,200} on port (\d+)")
 _ANSWER_WITHIN_S = 2.0
 
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from haltline.schemas import expressions as re
 
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(d|h|m|s)")
+_PART: Final = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)(d|h|m|s)")
 _UNIT: Final = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 

@@ -31,8 +31,8 @@ _DEFINES = frozenset(("def", "function", "func", "fn", "sub"))
 _PRECEDES = frozenset(listed("return await new yield if elif else while try with async defer do"))
 """Words before a statement or an expression."""
 _PERL_OPENS = re.compile(
-    r"""\bopen\b\s*\(?\s*(?:my\s+|our\s+|local\s+)?[\$*]?(?P<handle>\w+)\s*,\s*(['"])\s*\+?>(?!>)[:\w()-]*"""
-    r"""(?:\2\s*,\s*(['"])(?P<path>[^'"\n]+)\3|\s*(?P<glued>[^'"\n>]+)\2)"""
+    r"""\bopen\b\s*+\(?\s*+(?:my\s+|our\s+|local\s+)?[\$*]?(?P<handle>\w+)\s*,\s*(['"])\s*\+?>(?!>)(?=[^'"]*+\2)[:\w()-]*"""
+    r"""(?:\2\s*,\s*(['"])(?P<path>[^'"\n]+)\3|\s*+(?P<glued>[^'"\n>]{1,300})\2)"""
 )
 """`open(F, ">", "x")` and `open F, ">x"`."""
 _OF_DATABASES = ("sql", "thing", "act:")

@@ -86,7 +86,7 @@ _UNMISTAKABLE = frozenset((
 
 _IN_MEMORY = re.compile(r"['\"]:memory:['\"]|sqlite(?:\+\w+)?:///?(?::memory:)?['\"]")
 _ELSEWHERE = re.compile(
-    r"\bhost\b|psycopg|mysql|postgres|mongo|boto3|redis|cassandra|oracle|snowflake|bigquery|\w+://(?!['\"]|/?:memory:)"
+    r"\bhost\b|psycopg|mysql|postgres|mongo|boto3|redis|cassandra|oracle|snowflake|bigquery|\w://(?!['\"]|/?:memory:)"
     r"|connect\((?!\s*['\"]:memory:)",
     re.IGNORECASE,
 )

@@ -34,7 +34,7 @@ _NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "Text
 """Calls that return an empty value when called without arguments."""
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
-_COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
+_COMMAND = re.compile(r"\A\s*+(?:sudo\s+)?[\w./-]+(?:\s|$)")
 _REQUESTS = re.compile(r"http|axios|faraday|\b(?:got|ky|session)\b", re.IGNORECASE)
 """Names of HTTP clients."""
 _TOOL = re.compile(r"[A-Za-z][\w.-]{3,63}")

@@ -42,7 +42,7 @@ _PYTHON = re.compile(
 )
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.)|\n)", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-_FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*)[^{}]*\}")
+_FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*+)[^{}]*+\}")
 
 
 class Token(NamedTuple):

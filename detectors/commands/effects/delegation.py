@@ -39,17 +39,17 @@ _RELEASES, _PRODUCTION = frozenset(("deploy", "release", "rollout")), frozenset(
 _TAKES_AWAY = r"""delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission
     |uninstall|get\s+rid\s+of|clear(?:\s+out)?|empty|obliterate|force[- ]push|overwrite"""
 _ORDER = re.compile(
-    rf"""\A(?:\s*(?:(?:please|now|just|then|first|next|finally|lastly|also|afterwards|immediately|permanently|kindly|completely|force
+    rf"""\A\s*+(?:(?:please|now|just|then|first|next|finally|lastly|also|afterwards|immediately|permanently|kindly|completely|force
     |go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should|can|may)|i\s+(?:want|need)\s+you\s+to|your\s+(?:task|job)\s+is\s+to
-    |after\s+that|make\s+sure\s+to|be\s+sure\s+to|can\s+you|could\s+you|connect\s+and)[\s,:]+)*
+    |after\s+that|make\s+sure\s+to|be\s+sure\s+to|can\s+you|could\s+you|connect\s+and)[\s,:]++)*
     (?P<verb>(?P<loses>{_TAKES_AWAY})
     |email|e-mail|broadcast|tweet|send\s+(?:an?\s+)?(?:e-?mails?|messages?|newsletters?|sms|payments?|money)
     |revoke|publish|pay|refund|transfer|buy|cancel|shut\s+down|reset|grant|make)
-    \s+(?P<about>[^;\n]{{1,160}}))""",
+    \s+(?P<about>[^;\n]{{1,160}})""",
     re.IGNORECASE | re.VERBOSE,
 )
 _SENTENCES = re.compile(r"(?<=[.!?:])\s+|[;\n]+")
-_CLAUSES = re.compile(r",\s+|\s+(?=(?:and|then|und|et|y)\s)", re.IGNORECASE)
+_CLAUSES = re.compile(r",\s+|(?<!\s)\s+(?=(?:and|then|und|et|y)\s)", re.IGNORECASE)
 _AND = re.compile(r"(?:(?:and|then|und|et|y)\s+)+", re.IGNORECASE)
 _TELLS_OF_CODE = re.compile(
     r"\A\s*(?:please\s+)?(?:add|implement|write|create|build|refactor|fix|explain|review|describe|document|check|design|test|investigate"

@@ -31,7 +31,7 @@ ANY = "*"
 """Matches every program."""
 _DRY = frozenset(listed("--dry-run --dryrun --dry_run -whatif --what-if --simulate --preview-only --plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
-_PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
+_PART_OF_A_WORD = re.compile(r"(?<!\w)\w*\*[\w*]*")
 _CELLS = re.compile(r"\s\|(?=\s|$)")
 _ALSO: Mapping[str, tuple[str, ...]] = {
     program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)

@@ -203,7 +203,7 @@ def _databricks(invocation: Invocation) -> Iterator[Destruction]:
 def _dbt(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options("--args --target -t --profiles-dir --project-dir")
     if options.operands[:1] == ("run-operation",) and destroying_verb("".join(options.operands[1:2])):
-        name = re.search(r"[\w.]+\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
+        name = re.search(r"[\w.]\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
         yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
 
 

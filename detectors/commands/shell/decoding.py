@@ -19,7 +19,7 @@ _CLASSES = {
     "[:upper:]": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "[:digit:]": "0123456789",
 }
-_DIRECTIVE = re.compile(r"(?<!%)%[-+0 #]*\d*(?:\.\d+)?[sdbqc]")
+_DIRECTIVE = re.compile(r"(?<!%)%[-+0 #]*+\d*+(?:\.\d++)?[sdbqc]")
 
 
 def unescaped(text: str) -> str:

@@ -147,7 +147,7 @@ GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
 _INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler"))
 
-_VERSION = re.compile(r"[\d.]+$")
+_VERSION = re.compile(r"(?<![\d.])[\d.]+$")
 _VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash"))
