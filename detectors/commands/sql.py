@@ -71,6 +71,8 @@ def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple
 
 def sql_creations(statement: str) -> tuple[str, ...]:
     """Return the targets that `CREATE ...` statements of a text would create, unless they replace something."""
+    if "create" not in statement.lower():
+        return ()
     tokens = tokens_of(statement[:MAX_COMMAND_CHARS])
     found = []
     for at in _starts(tokens):

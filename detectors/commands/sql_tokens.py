@@ -37,27 +37,31 @@ class Token(NamedTuple):
     """As written, without quotes; a word in lower case."""
 
 
-END: Final = Token("mark", ";")
+_MARKS: Final = {mark: Token("mark", mark) for mark in ";(),.=*<>!"}
+END: Final = _MARKS[";"]
 
 
 def tokens_of(text: str, work: StepBudget | None = None) -> list[Token]:
     """Return the tokens of a text without its comments, as far as the budget of steps goes."""
     work = work or StepBudget()
+    left, steps = work.left, 0
     tokens = []
     for found in _TOKEN.finditer(text):
-        if not work.take():
+        steps += 1
+        if steps > left:
             break
-        kind = found.lastgroup or ""
-        if found["dollar"] is not None:
-            tokens.append(Token("dollar", found["dollar"].split("$", 2)[-1]))
-        elif kind == "word":
-            tokens.append(Token("word", found[0].lower()))
-        elif kind == "quoted":
-            tokens.append(Token("quoted", found[0].strip('"`[]').lower()))
-        elif kind == "string":
-            tokens.append(Token("string", found[0].strip("'")))
+        kind, shown = found.lastgroup, found[0]
+        if kind == "word":
+            tokens.append(Token("word", shown.lower()))
         elif kind == "mark":
-            tokens.append(Token("mark", found[0]))
+            tokens.append(_MARKS[shown])
+        elif kind == "quoted":
+            tokens.append(Token("quoted", shown.strip('"`[]').lower()))
+        elif kind == "string":
+            tokens.append(Token("string", shown.strip("'")))
+        elif kind != "comment":
+            tokens.append(Token("dollar", shown.split("$", 2)[-1]))
+    work.take(steps)
     return tokens
 
 

@@ -59,7 +59,7 @@ _SETTINGS = re.compile(
 _TOPIC = re.compile(r"haltline\.(?:commands|control|interventions|policy|policies|decisions|actions)", re.IGNORECASE)
 _CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
 _KILL = re.compile(r"\bkill\b", re.IGNORECASE)
-_MARKS = re.compile(r"\$\(|`|\)|haltline")
+_MARKS = re.compile(r"\bkill\b|[;|&\n]|\$\(|`|\)|haltline")
 _BY_EACH = re.compile(r"\b(?:xargs|parallel)\b", re.IGNORECASE)
 _NEAR = 400
 """The characters between the parts of a command that kills what it looks up."""
@@ -165,21 +165,18 @@ def _kills_what_it_finds(text: str) -> bool:
                     return True
                 break
     is_killed = False  # what is substituted at this place
+    kill_at = too_far = -_NEAR - 1  # the last `kill` of the same command
     for mark in _MARKS.finditer(low):
-        if mark[0] == "haltline":
-            if is_killed:
-                return True
-            continue
-        opens = mark[0] != ")" and _is_after_kill(low, mark.start())
-        is_killed = opens or (is_killed and mark[0] == "$(")
+        if mark[0] == "kill":
+            kill_at = mark.start()
+        elif mark[0] in ";|&\n":
+            kill_at = too_far
+        elif mark[0] != "haltline":
+            opens = mark[0] != ")" and kill_at >= mark.start() - _NEAR
+            is_killed = opens or (is_killed and mark[0] == "$(")
+        elif is_killed:
+            return True
     return False
-
-
-def _is_after_kill(text: str, at: int) -> bool:
-    """Return whether a `kill` is not far before a place, in the same command."""
-    near = max(0, at - _NEAR)
-    start = max(near, *(text.rfind(mark, near, at) + 1 for mark in ";|&\n"))
-    return _KILL.search(text, start, at) is not None
 
 
 def _of_code(calls: list[CodeCall], text: str) -> str:

@@ -18,7 +18,7 @@ _OF_CATEGORY: Final = {
 }
 _LIKELY: Final = "a =\n#1\"'(/\\.-"
 _LONGEST_CHARS: Final = 400
-_MOST: Final = 40
+_MOST: Final = 24
 _FAILS: Final = "\0"
 """What most expressions do not match, at the end of each text."""
 
