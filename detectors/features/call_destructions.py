@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from haltline.detectors.commands import (
@@ -293,15 +294,20 @@ _OF_DATA = ("path=/data/", "path=/srv/", "path=/etc/", "path=/var/lib/", "path=/
 def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
     if tool.reading is _SHELL:
         return destructions(text, cwd=cwd)
-    return sql_destructions(text) if tool.reading is _SQL else code_destructions(text, cwd=cwd)
+    return _of_sql(text)[0] if tool.reading is _SQL else code_destructions(text, cwd=cwd)
+
+
+@lru_cache(maxsize=16)
+def _of_sql(text: str) -> tuple[tuple[Destruction, ...], bool]:
+    """Return what statements destroy, and whether all of them were read."""
+    work = StepBudget()
+    return sql_destructions(text, work=work), not work.cut
 
 
 def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
     """Return whether a text that is executed is within all limits of parsing."""
     if reading is _SQL:
-        work = StepBudget()
-        sql_destructions(text, work=work)
-        return not work.cut
+        return _of_sql(text)[1]
     return text_is_read_whole(text, cwd=cwd, by_code=reading is not _SHELL)
 
 

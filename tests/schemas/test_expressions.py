@@ -10,7 +10,7 @@ import signal
 import time
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import chain, pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, Final
@@ -18,6 +18,7 @@ from typing import Any, Final
 import pytest
 
 import haltline
+from haltline.interventions.agent.redaction import beside, forms
 from haltline.schemas import expressions
 from tests.schemas.expression_texts import text, units
 
@@ -51,6 +52,12 @@ def registered() -> dict[str, list[re.Pattern[Any]]]:
             if isinstance(value, functools._lru_cache_wrapper) and not inspect.signature(value).parameters:
                 value()
         found[name] += _in_calls(Path(str(module.__file__)))
+    for _, begun in (*chain.from_iterable(forms._BY_START.values()), *forms._INSIDE):
+        forms.compiled(begun.pattern)
+    for form in forms._ANYWHERE:
+        forms.compiled(form.pattern)
+    for _, pattern in chain.from_iterable(beside._forms().values()):
+        forms.compiled(pattern)
     for expression, name in expressions.compiled.items():
         found[name].append(expression)
     return {name: found[name] for name in sorted(found) if found[name]}

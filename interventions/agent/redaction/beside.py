@@ -116,7 +116,7 @@ def _weak(text: str, name: str, at: int) -> Iterator[Found]:
 
 def is_random(text: str) -> bool:
     """Return whether a text looks random: letters of both cases and digits in one run, evenly spread."""
-    if _DIGEST.fullmatch(text) is not None:
+    if text.islower() or text.isupper() or _DIGEST.fullmatch(text) is not None:
         return False
     runs = _RUN.findall(text)
     if not any(

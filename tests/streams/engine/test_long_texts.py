@@ -1,4 +1,4 @@
-"""An event takes a fifth of a second at most, whatever its 100 KB repeat: where it is decided on, and where it is sent."""
+"""An event of 100 KB takes a fifth of a second at most, whatever it repeats: to decide on it, and to send it."""
 
 import time
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from haltline.interventions.agent.destinations import destination_of
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_output, whole_of
 from haltline.interventions.agent.redaction.secrets import redact_text
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.streams.engine.core import Core, Position, SessionState
 from tests.builders import call, event
 from tests.detectors.commands.test_properties import PIECES, REPEATED
@@ -19,10 +19,10 @@ CHARS: Final = 100_000
 LIMIT_S: Final = 0.4
 """Of processor time, twice what an event may take, as a processor that is shared by others is slower."""
 UNITS: Final = [
-    *PIECES, *REPEATED,
-    *("@", "[a", "/*!", "$(kill ", "haltline|xargs ", "haltlinepolicy", "sudo -a ", '"\\', '\\"', "%s", 'f"{', '{"a":', "a.b"),
-    *("0", "1.", "\0", "http://", "a@b.c ", "key=", "sk-", "--password ", "Bearer ", "<a>", "```", "a_b", "A1", "%%sql\n"),
-    *("def f():\n", "let a = ", "=> {", "case when ", "union ", " and ", "E: ", "Traceback ", "error: ", "/tmp/a", "3.14"),
+    *PIECES, *REPEATED, *("@", "[a", "/*!", "$(kill ", "haltline|xargs ", "haltlinepolicy", "sudo -a ", '"\\', '\\"'),
+    *("%s", "f\"{", "a.b", "0", "1.", "\0", "http://", "a@b.c ", "key=", "sk-", "--password ", "Bearer ", "<a>"),
+    *("```", "a_b", "A1", "%%sql\n", "def f():\n", "let a = ", "=> {", "case when ", "union ", " and ", "Traceback "),
+    *("error: ", "/tmp/a", "3.14"),
 ]  # fmt: skip
 CORE: Final = Core()
 
@@ -49,7 +49,7 @@ EVENTS: Final[dict[str, Callable[[str], tuple[ActionEvent, ...]]]] = {
     "an unknown tool": lambda text: proposed("frobnicate", text=text),
     "a result": lambda text: call(0, "bash", args={"command": "make test"}, output=text),
     "an error": lambda text: call(0, "bash", error=text, args={"command": "make test"}),
-    "a prompt": lambda text: (event(0, "prompt", None, kind=Kind.PROMPT, outcome=None, output=text),),
+    "a prompt": lambda text: (event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=Task(goal=text[:16_384])),),
 }
 SENT: Final[dict[str, Callable[[str], object]]] = {
     "arguments": lambda text: plain({"command": text}, max_bytes=64 * 1024),
