@@ -58,7 +58,7 @@ _VALUE: Final = re.compile(
 )
 _NO_VALUE: Final = re.compile(
     r"^(?:[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
-    r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
+    r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
     r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+)",
     re.ASCII,

@@ -3,8 +3,8 @@
 import random
 import re
 from collections.abc import Iterable, Iterator
-from re import _constants as sre  # type: ignore[attr-defined]
-from re import _parser  # type: ignore[attr-defined]
+from re import _constants as sre
+from re import _parser
 from typing import Any, Final
 
 _REPEATS: Final = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
@@ -85,7 +85,7 @@ def _of_node(kind: Any, value: Any, way: int) -> str:
         return chr(value)
     if kind in (sre.IN, sre.NOT_LITERAL, sre.ANY):
         members = _members(value if kind is sre.IN else [(sre.NEGATE, None), (sre.LITERAL, value or 0)])
-        return members[way % len(members)]
+        return str(members[way % len(members)])
     if kind in _REPEATS:
         least, most, repeated = value
         return _sample(repeated, way) * min(max(least, way % 2 if most else 0), 50)

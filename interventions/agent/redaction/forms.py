@@ -52,7 +52,7 @@ _WORD: Final = re.compile(r"[a-z-]{1,24}|[A-Z]?[a-z]{1,23}")
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
     """Compile on first use: all patterns together would take half a second."""
-    return re.compile(pattern)
+    return re.compile_given(pattern)
 
 
 @dataclass(frozen=True, slots=True)

@@ -596,7 +596,7 @@ export const HOLDS_CREDENTIALS = "(?<![A-Za-z0-9])\\.env\\b|\\.netrc|\\.npmrc|\\
 
 export const VALUE = "(?<![^\\t-\\r =:,'\"{(\\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\\t-\\r ,'\"})\\]<;])";
 
-export const NO_VALUE = "^(?:[0-9a-f]{40}|[0-9a-f]{64}|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+|[\\w.-]+\\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[\\w.+-]+@[\\w.-]+)";
+export const NO_VALUE = "^(?:[0-9a-f]{40}|[0-9a-f]{64}|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+|[\\w.-]+\\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[\\w.+-]+@[\\w.-]+)";
 
 export const BREAKS = "(?:[\\t-\\r ]|\\\\[nrt]|\\\\\\\\)+";
 
