@@ -49,8 +49,7 @@ export function escaped(text: string): string {
   return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&").replaceAll("\n", "\\n");
 }
 
-/** Returns the whole expression of a form. */
-export function patternOf(row: FormRow): string {
+function patternOf(row: FormRow): string {
   const before = row.back || (row.starts === undefined && row.inside === undefined) ? BEFORE : "";
   return `${before}(?:${row.form})${row.open ? "" : BEHIND}`;
 }
