@@ -257,15 +257,15 @@ def _require_own(path: str) -> None:
 
 def _lines(text: str) -> dict[tuple[str, str], int]:
     """The line of each section, by (section, ""), and of each key that starts a line."""
-    import re  # tomllib has imported it
+    from haltline.schemas import expressions as re  # tomllib has imported what it needs
 
     lines: dict[tuple[str, str], int] = {}
     section = ""
     for number, line in enumerate(text.splitlines(), start=1):
-        if header := re.match(r"\s*\[+\s*([\w.-]+)\s*\]", line):
+        if header := re.match(r"\A\s*\[+\s*([\w.-]+)\s*\]", line):
             section = header[1]
             lines[section, ""] = number
-        elif key := re.match(r"\s*([\w-]+)(?:\s*\.\s*([\w-]+))?\s*=", line):
+        elif key := re.match(r"\A\s*([\w-]+)(?:\s*\.\s*([\w-]+))?\s*=", line):
             names = (section, key[1]) if section or key[2] is None else (key[1], key[2])
             lines.setdefault(names, number)
     return lines

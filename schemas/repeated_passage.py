@@ -4,8 +4,9 @@ Code and tables, which repeat words in differing passages, are left out. The age
 and sends only the number; the worker looks for it in beginnings of texts, of producers that send no number.
 """
 
-import re
 from typing import Final
+
+from haltline.schemas import expressions as re
 
 _MOST_CHARS: Final = 65_536
 _LEAST_CHARS: Final = 120

@@ -7,9 +7,10 @@ Misses: names without meaning (`tidy`, `process`); most languages other than Eng
 is not in the list.
 """
 
-import re
 import unicodedata
 from functools import lru_cache
+
+from haltline.schemas import expressions as re
 
 _LOOKS_LIKE = str.maketrans(
     "\u0430\u0435\u0456\u043e\u0440\u0441\u0443\u0445\u0455\u0501\u0458\u04bb\u0261\u04cf\u043a\u043c\u0442\u0432\u043d\u03b5\u03bf\u03c1\u03b9\u03ba\u03bd\u03c5\u03c4\u03b1\u03b2"

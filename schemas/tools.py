@@ -7,7 +7,6 @@ tool; a tool of another kind with the same name is read like any unknown one.
 Misses: tools that their users renamed, unless they are called like an editor; operations that are not listed.
 """
 
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, Final
 
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import folded, words

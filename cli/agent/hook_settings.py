@@ -6,7 +6,6 @@ import copy
 import difflib
 import json
 import os
-import re
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,6 +16,7 @@ from haltline.cli import settings_file
 from haltline.cli.agent import hook_client
 from haltline.cli.agent.hook_request import CLAUDE_CODE
 from haltline.interventions.agent.integrations.hooks.installed import PROGRAM, Installed, own_part
+from haltline.schemas import expressions as re
 
 EVENTS = {
     "SessionStart": None, "UserPromptSubmit": None, "PreToolUse": "*", "PostToolUse": "*", "PostToolUseFailure": "*",

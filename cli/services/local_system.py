@@ -3,7 +3,6 @@
 import hashlib
 import logging
 import os
-import re
 import socket
 import time
 from collections.abc import Collection, Mapping
@@ -23,6 +22,7 @@ from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, UsageErrors, conso
 from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.services.other_runs import InUse, claimed, port_of
 from haltline.cli.services.run import require_topics
+from haltline.schemas import expressions as re
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
 from haltline.streams.kafka.topics import create_topics
@@ -35,7 +35,7 @@ from haltline.streams.private_files import write_file
 
 _LOOK_EVERY_S = 0.5
 _AUDIT_GROUP = "HALTLINE_AUDIT_GROUP"
-_SERVES = re.compile(r"http://\S+:\d+")
+_SERVES = re.compile(r"http://\S{1,200}:\d+")
 _log = logging.getLogger(__name__)
 
 

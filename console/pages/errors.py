@@ -1,6 +1,5 @@
 """Error responses: pages for browsers, JSON for all other clients."""
 
-import re
 from html import escape
 from http import HTTPStatus
 from pathlib import Path
@@ -14,7 +13,6 @@ from starlette.exceptions import HTTPException
 from haltline.console.access.browser_sessions import session_of
 
 _FOLDER: Final = Path(__file__).parent
-_MAIN: Final = re.compile("<main .*</main>")
 _TITLE: Final = "<title>haltline</title>"
 _PROGRAMS: Final = ("/api/", "/v1/", "/healthz", "/readyz", "/metrics", "/openapi.json", "/signed-in")
 """Paths for programs, whose errors are JSON, whatever the client accepts."""
@@ -74,7 +72,7 @@ def _page(request: Request, status: int, detail: str, headers: dict[str, str]) -
         f'<p>{escape(text)}</p>{reason}<p class="row">{links}</p></section></main>'
     )
     document = (_FOLDER / ("page.html" if framed else "error.html")).read_text(encoding="utf-8")
-    document = _MAIN.sub(lambda _: section, document, count=1).replace(
-        _TITLE, f"<title>{escape(title)} - haltline</title>"
-    )
+    before, _, rest = document.partition("<main ")
+    document = f"{before}{section}{rest.partition('</main>')[2]}"
+    document = document.replace(_TITLE, f"<title>{escape(title)} - haltline</title>")
     return HTMLResponse(document, status, headers)

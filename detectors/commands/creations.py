@@ -8,7 +8,6 @@ Misses: files that programs write by themselves (`tar x`, `patch`, `unzip`; see 
 names that the program chooses (`mktemp`), uploaded objects; commands whose name is quoted or concatenated.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
@@ -19,6 +18,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_creations
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[str]]
 

@@ -7,12 +7,12 @@ an object as deleted. The depth and number of arguments read are bounded.
 Misses: opaque operation codes (`{"mode": 7}`); mutations with uninformative names; clicks.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import destroying_verb, words
@@ -52,15 +52,15 @@ _TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort"
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
 _THING_TO_GO = re.compile(
-    r"_*(?P<verb>delete|remove|drop|destroy|purge|erase|wipe)(?:_(?:ids?|names?|items|paths?|files?|tables?|assets?|records?|rows|objects?))?"
+    r"\A_*(?P<verb>delete|remove|drop|destroy|purge|erase|wipe)(?:_(?:ids?|names?|items|paths?|files?|tables?|assets?|records?|rows|objects?))?"
 )
 _GONE_AT = frozenset(("deleted_at", "removed_at", "deletion_time", "deletion_date"))
-_COMMANDED = re.compile(r"\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\s*", re.IGNORECASE)
+_COMMANDED = re.compile(r"\A\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\s*", re.IGNORECASE)
 _PROSE = frozenset(tools.arguments("prose"))
 """Arguments whose text is for people, or for storage."""
-_REMOVAL = re.compile(r"\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
+_REMOVAL = re.compile(r"\A\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
 _PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")
-_REQUEST_LINE = re.compile(r"\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/")
+_REQUEST_LINE = re.compile(r"\A(?:\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/)")
 _OVERRIDE = frozenset(("x_http_method_override", "x_http_method", "x_method_override"))
 _DELETING_PLACE = re.compile(
     r"/(?:delete|remove|destroy|purge|drop|truncate|wipe|_delete_by_query)/?(?:[?#].*)?$",
@@ -133,7 +133,7 @@ def telling(args: JsonObject) -> bool:
 
 
 _BEGINS = re.compile(
-    r"\s*(?:rm|sudo|/bin/rm|rmdir|shred|drop|truncate|delete|alter|unlink|remove|__import__|import)\s*[\s(]",
+    r"\A\s*(?:rm|sudo|/bin/rm|rmdir|shred|drop|truncate|delete|alter|unlink|remove|__import__|import)\s*[\s(]",
     re.IGNORECASE,
 )
 

@@ -4,7 +4,6 @@ Misses: overwriting by `mv`, `cp`, `ln -f`, `tar x`, `sed -i` and `>`; `rm` of a
 less than a system folder; `rsync` and `rclone` without `--delete`; editors; `cat < /dev/null > file`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -16,6 +15,7 @@ from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.finder import find_deletes, find_results
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
 _DISK = re.compile(
     r"/dev/(?:(?:[shv]d|xvd)[a-z]\w*|nvme\w+|mmcblk\w+|r?disk.*|dm-\w+|mapper/.+|md\w*|sr\d+|nbd\w+|pmem\w+|zvol/.+"
@@ -26,14 +26,14 @@ _SILENT = frozenset((":", "true", "false", "break"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
-AWK_NEVER = re.compile(r"\s*(?:(?:BEGIN|END)?\s*\{\s*\}|F?NR\s*(?:<\s*[01]|==\s*0)|0|!1|1\s*==\s*0)\s*(?:\s|$)")
+AWK_NEVER = re.compile(r"\A\s*+(?:(?:BEGIN\s*+|END\s*+)?\{\s*\}|F?NR\s*(?:<\s*[01]|==\s*0)|0|!1|1\s*==\s*0)\s*(?:\s|$)")
 """Programs of awk that print no line."""
 _PUT_OUT_NOTHING = {
-    **dict.fromkeys(("head", "tail"), re.compile(r".*-(?:c|n|-bytes|-lines)[= ]?0")),
+    **dict.fromkeys(("head", "tail"), re.compile(r"\A.*-(?:c|n|-bytes|-lines)[= ]?0")),
     **dict.fromkeys(("awk", "gawk", "mawk"), AWK_NEVER),
     **dict.fromkeys(("sed", "gsed"), re.compile(r"(?:d|1,\$d)(?:\s|$)|(?:-n|--quiet)\s(?:\s|$)")),
     "jq": re.compile(r"(?:-n\s+)?empty\b|-n\s+(?:\{\}|\[\]|null)$"),
-    **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
+    **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"\A-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
 }
 """Arguments with which a program prints nothing."""
 _READERS = frozenset(listed("""
@@ -42,10 +42,10 @@ _READERS = frozenset(listed("""
 """))  # fmt: skip
 """Filters without other effects: redirected into their own input file, they empty it."""
 _EMPTY_LINE_BY_CUSTOM = listed(".py .md .txt .gitkeep .keep .gitignore .ts .js .log .env .nojekyll")
-_LOG = re.compile(r"(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
+_LOG = re.compile(r"\A(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
 """Logs and similar files near the working directory, which have no lasting value."""
 _OWN_OUTPUT = re.compile(
-    r"(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
+    r"\A(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
     r"(?:\.(?:txt|csv|json|md|html|xml))?)"
 )
 """Names of files in the working directory to which programs write their output."""

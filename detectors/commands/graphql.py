@@ -3,7 +3,6 @@
 Misses: mutations with uninformative names; conditions in variables.
 """
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -11,12 +10,15 @@ from haltline.detectors.commands.arguments import MAX_CALLS, MAX_JSON_CHARS, is_
 from haltline.detectors.commands.destructive_shapes import TEXTS, Deed
 from haltline.detectors.commands.effects.tools import by_name
 from haltline.detectors.commands.model import ActEffect
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _HOLDS_TEXTS = frozenset(TEXTS)
-_MUTATION = re.compile(r"\bmutation\b[^{]*\{(?P<fields>.*)", re.DOTALL)
-_FIELD = re.compile(r"(?:\b\w+\s*:\s*)?(?P<field>[A-Za-z_]\w*)\s*(?P<args>\((?:[^()]|\([^()]*\))*\))?\s*(?=[{}\s]|\Z)")
-_GRAPHQL_TEXT = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_MUTATION = re.compile(r"\bmutation\b[^{]{0,2000}\{(?P<fields>.*)", re.DOTALL)
+_FIELD = re.compile(
+    r"(?:\b\w+\s*:\s*)?\b(?P<field>[A-Za-z_]\w*+)\s*(?P<args>\((?:[^()]++|\([^()]*+\))*+\))?\s*(?=[{}\s]|\Z)"
+)
+_GRAPHQL_TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*+)"')
 
 
 def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:

@@ -3,7 +3,7 @@
 Misses: names known only to their owner (`db-7`), languages other than English.
 """
 
-import re
+from haltline.schemas import expressions as re
 
 _PRODUCTION = re.compile(
     r"(?<![a-z])(?<!non[-_.])(?<!pre[-_.])(?<!not[-_.])(?:prod|prd|production)(?:db|data)?(?![a-z])", re.ASCII
@@ -11,14 +11,14 @@ _PRODUCTION = re.compile(
 _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
 _SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
 _TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
-_BACKUP = re.compile(r"backup|(?:[a-z]+[-_.])?backups", re.ASCII)
+_BACKUP = re.compile(r"\A(?:backup|(?:[a-z]+[-_.])?backups)", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
 
 _WORK_BRANCH = re.compile(
-    r"[\w.-]+/[\w./-]+|(?:wip|try|tmp|fix|feat|feature|draft|experiment|spike|poc)(?:[-_.].*)?", re.ASCII
+    r"\A(?:[\w.-]+/[\w./-]+|(?:wip|try|tmp|fix|feat|feature|draft|experiment|spike|poc)(?:[-_.].*)?)", re.ASCII
 )
 _AGENTS_BRANCH = re.compile(
-    r"(?:(?:ai-?|coding-?)?agents?|aider|amp|claude|cline|codex|copilot|cursor|devin|gemini|goose|jules|openhands|sweep)/"
+    r"\A(?:(?:ai-?|coding-?)?agents?|aider|amp|claude|cline|codex|copilot|cursor|devin|gemini|goose|jules|openhands|sweep)/"
 )
 
 

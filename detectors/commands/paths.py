@@ -19,13 +19,13 @@ Misses: symbolic links and mounts; whether a file is under version control; `~na
 case-insensitive file systems; Windows paths.
 """
 
-import re
 from enum import Enum, auto
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from haltline.detectors.commands.model import Badness, listed
 from haltline.detectors.commands.names import is_backup, is_production, is_scratch, is_throwaway
+from haltline.schemas import expressions as re
 
 _BELOW_IS_SCRATCH = (
     "/tmp/", "/var/tmp/", "/private/tmp/", "/dev/shm/", "/var/folders/", "/private/var/folders/", "/run/user/",
@@ -56,7 +56,7 @@ _SCRATCH_SUFFIXES = listed("""
 """)  # fmt: skip
 _SCRATCH_PATTERNS = (".coverage.*", "_build_*", "cmake-build-*", "bazel-*", "*-tmp", "tmp-*", "tmp_*", "*_tmp")
 _REPRODUCTION = re.compile(
-    r"(?:test_?|debug_?|tmp_?)?repro(?:duc\w*)?(?:[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go)"
+    r"\A(?:(?:test_?|debug_?|tmp_?)?repro(?:duc\w*+(?:-\w+)?|[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go))"
 )
 """A program that reproduces a fault, beside the sources and outside the directory of tests."""
 _KEPT_AMONG = frozenset(("tests", "test", "testing", "spec", "src", "lib", "app", "srv"))

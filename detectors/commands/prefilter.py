@@ -7,7 +7,6 @@ case, as written and again without quotes, since `r'm'` and `r\m` are `rm` to a 
 Misses: a word that is concatenated by `xargs -I` or `find -exec` (`r{}`).
 """
 
-import re
 from functools import lru_cache
 from itertools import pairwise
 
@@ -15,6 +14,7 @@ from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
 from haltline.detectors.commands.model import cached_by_text
 from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
+from haltline.schemas import expressions as re
 
 
 def _words(text: str) -> frozenset[bytes]:
@@ -178,15 +178,15 @@ _MOVED_AWAY = re.compile(r"[\\/]te?mp\b|mktemp|%te?mp|env:te?mp|/shm\b|/ramdisk\
 _BEGIN_SCRIPTS = ("delete_", "drop_", "destroy_", "wipe_", "purge_", "nuke_", "erase_", "truncate_", "teardown_",
                   "_delete.", "_wipe.", "_purge.", "_destroy.", "_teardown.", "_nuke.")  # fmt: skip
 _SCRIPT = re.compile(
-    r"(?:delete|drop|destroy|wipe|purge|nuke|erase|truncate|teardown)(?:_\w+)?\.(?:sh|bash|py|js|ts|mjs|rb|php|pl|ps1)\b"
+    r"(?:delete|drop|destroy|wipe|purge|nuke|erase|truncate|teardown)(?:_\w{1,80})?\.(?:sh|bash|py|js|ts|mjs|rb|php|pl|ps1)\b"
 )
 _FILTERS = re.compile(r"\b(?:base64|gbase64|xxd|rev|tr)\b")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 _IN_PLACE = re.compile(r"\s-(?:-in-place|[a-zA-Z]{0,4}i)")
 _IN_PIECES = re.compile(
-    r"\$\((?:printf|echo)\b|\|[^|\n]{0,40}\btee\b|\b(?:perl|ruby) +(?:-\S+ +)*-\w*i"
-    r"|sed +(?:-\S+ +)+['\"]?(?:[\d,$/^.*!; +?sS\\()|\[\]]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])"
-    r"|sed +(?:-\S*n\S*i|-n +-i|-i\S* +-n)"
+    r"\$\((?:printf|echo)\b|\|[^|\n]{0,40}\btee\b|\b(?:perl|ruby) +(?:-\S+ +){0,8}-\w*i"
+    r"|sed +(?:-\S+ ++){1,8}['\"]?(?:[\d,$/^.*!; +?sS\\()|\[\]]*[dDqQ](?![a-zA-Z])|s[/|,#]\^?\.[*+])"
+    r"|sed +(?:-[^\sn]*n\S*i|-n +-i|-i\S* +-n)"
 )
 """Commands that are concatenated from the output of programs, and edits that may empty a file."""
 
@@ -324,7 +324,7 @@ _OF_NOTHING = (
     "sed d", "sed -n", "jq -n", "jq empty", "print >", '"" >', "FILENAME", ": |", "true |",
 )  # fmt: skip
 _NOTHING_OF_IT = re.compile(
-    r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s+['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
-    r"|grep\s+-\w*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*\(?(?:\"\")?\)?\s*>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"
+    r"<\s?/dev/null|\b(?:head|tail)\s+-[cn]\s?0|\b[gm]?awk\s++['\"]?(?:0|!1|NR\s?<|(?:BEGIN|END)?\s*\{\s*\})"
+    r"|grep\s+-[^\Wv]*v\w*\s+['\"]?(?:[.^]\*?)?['\"]?\s|sed\s+(?:['\"]?d|-n\b)|jq\s+(?:-n|empty)|\bprintf?\s*+\(?(?:\"\")?\)?\s*+>|>\s*FILENAME|(?:^|[\s;&(])(?::|true)\s*\|"
 )
-_INTO = re.compile(r"[ \t]*([\w./~-]{1,200})")
+_INTO = re.compile(r"(?<![ \t])[ \t]*+([\w./~-]{1,200})")

@@ -1,6 +1,5 @@
 """The destructive effects of programs: one reader for each program, in one table."""
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
@@ -52,6 +51,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_DEPTH = 3
 _MAX_OF_FILE = 16
@@ -61,7 +61,7 @@ _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
-_ITEM_DELETED = re.compile(r"\((?:Get-Item|Get-ChildItem|gi|gci)\s+['\"]?([^()'\"]+)['\"]?\)\.Delete\(", re.IGNORECASE)
+_ITEM_DELETED = re.compile(r"\((?:Get-Item|Get-ChildItem|gi|gci)\s++['\"]?([^()'\"]+)['\"]?\)\.Delete\(", re.IGNORECASE)
 _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z][\w.-]*\s)")
 """The user in a line of a system crontab."""
 _RUN_HERE = re.compile(r"\./([\w.-]+)")

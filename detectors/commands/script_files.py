@@ -3,7 +3,6 @@
 Misses: files that a program writes by itself; scripts that are found by a search path.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 import msgspec
@@ -15,8 +14,9 @@ from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SHELLS
+from haltline.schemas import expressions as re
 
-_INCLUDED = re.compile(r"(?:^|\n|;)\s*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
+_INCLUDED = re.compile(r"(?:^|\n|;)[^\S\n]*(?:\\ir?|\.read|source|\\\.)\s+([^\s;]+)")
 """Files of statements that commands of a database client include."""
 _RUN_SOURCES = frozenset(("go", "tsx", "ts-node", "java", "swift", "kotlin", "scala", "rust-script", "dotnet-script"))
 """Programs that compile and run a source file."""

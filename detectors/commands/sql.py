@@ -8,7 +8,6 @@ Misses: statements that are built at run time; triggers and cascades; `OVERWRITE
 only before a letter or digit here).
 """
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
@@ -17,6 +16,7 @@ from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOU
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.sql_tokens import END, Token, excludes_nothing, tokens_of
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_DEPTH = 3
 _MAX_TOKENS_OF_A_STATEMENT = 1000
@@ -42,7 +42,7 @@ _KINDS = _KINDS_OF_MANY_THINGS | frozenset((
 _NOT_DATA = frozenset(listed("constraint foreign primary index key default not identity check expression"))
 
 
-_ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*;?\s*\Z", re.IGNORECASE)
+_ROLLED_BACK = re.compile(r"\brollback(?:\s+(?:work|transaction|tran))?\s*+;?\s*+\Z", re.IGNORECASE)
 _COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
 _MAX_END_CHARS = 64
 _OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))
@@ -71,6 +71,8 @@ def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple
 
 def sql_creations(statement: str) -> tuple[str, ...]:
     """Return the targets that `CREATE ...` statements of a text would create, unless they replace something."""
+    if "create" not in statement.lower():
+        return ()
     tokens = tokens_of(statement[:MAX_COMMAND_CHARS])
     found = []
     for at in _starts(tokens):

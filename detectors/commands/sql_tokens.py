@@ -3,18 +3,18 @@
 Misses: conditions that are true because of what is in the database.
 """
 
-import re
 from typing import Final, NamedTuple
 
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _TAUTOLOGY = re.compile(
-    r"(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
+    r"\A(?:(?:true|not false|[1-9]\d*|(?P<same>\S+) = (?P=same)|not 1 = 0|not 1 = 2|exists \( select .*)(?: or .*)?"
     r"|(?:\S+ \. )?\S*(?:id|pk|key|uuid)(?: is not null| (?:>|> =|! =|< >) (?:'?-?[01]?'?|'[0-]{36}'))(?: or .*)?"
     r"|(?:\S+ \. )?\S*(?:_at|_on|date|time|timestamp) > (?:= )?'(?:19[0-7]\d|000\d)-.*"
     r"|(?:\S+ \. )?(?P<column>\S+) (?:like '%'|in \( select (?:\S+ \. )?(?P=column) from \S+ \))(?: or .*)?"
     r"|(?P<both>\S+) [<>] (?:= )?(?P<bound>\S+) or (?P=both) [<>] (?:= )?(?P=bound)"
-    r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1)"
+    r"|(?P<one>\d+) > (?P<other>\d+)|\d+ < \d+|.* or (?:true|1 = 1|1))"
 )
 """Conditions that hold for every row."""
 
@@ -37,27 +37,31 @@ class Token(NamedTuple):
     """As written, without quotes; a word in lower case."""
 
 
-END: Final = Token("mark", ";")
+_MARKS: Final = {mark: Token("mark", mark) for mark in ";(),.=*<>!"}
+END: Final = _MARKS[";"]
 
 
 def tokens_of(text: str, work: StepBudget | None = None) -> list[Token]:
     """Return the tokens of a text without its comments, as far as the budget of steps goes."""
     work = work or StepBudget()
+    left, steps = work.left, 0
     tokens = []
     for found in _TOKEN.finditer(text):
-        if not work.take():
+        steps += 1
+        if steps > left:
             break
-        kind = found.lastgroup or ""
-        if found["dollar"] is not None:
-            tokens.append(Token("dollar", found["dollar"].split("$", 2)[-1]))
-        elif kind == "word":
-            tokens.append(Token("word", found[0].lower()))
-        elif kind == "quoted":
-            tokens.append(Token("quoted", found[0].strip('"`[]').lower()))
-        elif kind == "string":
-            tokens.append(Token("string", found[0].strip("'")))
+        kind, shown = found.lastgroup, found[0]
+        if kind == "word":
+            tokens.append(Token("word", shown.lower()))
         elif kind == "mark":
-            tokens.append(Token("mark", found[0]))
+            tokens.append(_MARKS[shown])
+        elif kind == "quoted":
+            tokens.append(Token("quoted", shown.strip('"`[]').lower()))
+        elif kind == "string":
+            tokens.append(Token("string", shown.strip("'")))
+        elif kind != "comment":
+            tokens.append(Token("dollar", shown.split("$", 2)[-1]))
+    work.take(steps)
     return tokens
 
 

@@ -6,19 +6,19 @@ one names production.
 Misses: test environments with other names; valuable targets with the name of a test.
 """
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production, is_test, is_throwaway
 from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.schemas import expressions as re
 
 _TESTS = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
-_TEST_NAME = re.compile(rf"(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)
-_DATABASE_NAME = re.compile(rf"(?:.*[\W_])?(?:{_TESTS}|dev|devel|development)(?:[\W_].*|\d*)", re.IGNORECASE)
+_TEST_NAME = re.compile(rf"\A(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)
+_DATABASE_NAME = re.compile(rf"\A(?:(?:.*[\W_])?(?:{_TESTS}|dev|devel|development)(?:[\W_].*|\d*))", re.IGNORECASE)
 _ENVIRONMENT = re.compile(
-    rf"(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE)=(?:.*[\W_])?{_TESTS}(?:[\W_]\w*)?",
+    rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE)=(?:.*[\W_])?{_TESTS}(?:[\W_]\w*)?)",
     re.IGNORECASE,
 )
 """`RAILS_ENV=test`, `DATABASE_URL=postgres://localhost/app_test`."""
@@ -27,7 +27,7 @@ _OPTIONS = frozenset((
     "--database", "--dbname", "--db", "-d", "-D", "-f", "--file", "--project-name", "-p", "--workspace", "--profile",
 ))  # fmt: skip
 """Options that name the environment; values of `-f` and `-p` must be names, such as `docker-compose.test.yml`."""
-_LOCAL_SERVICE = re.compile(r"(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?")
+_LOCAL_SERVICE = re.compile(r"\A(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?")
 _DATABASE_PROGRAMS = frozenset(listed("""
     psql pgcli mysql mycli mariadb sqlite3 sqlite duckdb mongosh mongo clickhouse-client cockroach usql sqlcmd
 """))  # fmt: skip
@@ -40,7 +40,7 @@ _NAMED = ("container=", "helm=", "resource=", "k8s=pod/", "k8s=job/", "k8s=deplo
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which is recreated automatically."""
 _PASSING = re.compile(
-    r"(?:key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
+    r"\A(?:key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
 )
 _ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "dsn", "schema", "environment", "env",
               "namespace", "catalog")  # fmt: skip

@@ -13,7 +13,6 @@ Misses: drift that keeps the goal's words; goals in another language than the wo
     it decides nothing by default: its mode is shadow.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from operator import mul
@@ -26,6 +25,7 @@ from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.stored import Stored

@@ -1,6 +1,5 @@
 """What one call creates, renames and changes, by its tool, its text and its arguments."""
 
-import re
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -15,6 +14,7 @@ from haltline.detectors.features import command_effects, tool_name_severity
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of, is_id, short_name, snake_case
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -55,7 +55,7 @@ _STEPS = re.compile(
     r"(?:$|[_./:])"
 )
 """Names of tools that are called repeatedly to advance, and report their position."""
-_DEBUGS = re.compile(r"\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s*)?$")
+_DEBUGS = re.compile(r"\A\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s*)?$")
 """Input to a debugger."""
 
 

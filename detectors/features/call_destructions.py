@@ -1,8 +1,8 @@
 """What one call destroys, by its tool, its text, its arguments and the files that it runs."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from haltline.detectors.commands import (
@@ -30,6 +30,7 @@ from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
 from haltline.detectors.features.working_state import nobody_misses
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 from haltline.schemas.record import JsonObject
@@ -48,13 +49,13 @@ _EMPTY_BY_CUSTOM = (
 )  # fmt: skip
 """Types of files that are often created empty and filled later."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
-_IN_EVERY_PROJECT = re.compile(r".*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
+_IN_EVERY_PROJECT = re.compile(r"\A.*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
 """These are created once in a project, so an empty one is an emptied one."""
 _DATABASE_WORDS = frozenset((
     "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
 ))  # fmt: skip
 _STATEMENT = re.compile(
-    r"\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
+    r"\A\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
     r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"
     r"[^?]*\Z",
     re.IGNORECASE | re.DOTALL,
@@ -293,15 +294,20 @@ _OF_DATA = ("path=/data/", "path=/srv/", "path=/etc/", "path=/var/lib/", "path=/
 def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
     if tool.reading is _SHELL:
         return destructions(text, cwd=cwd)
-    return sql_destructions(text) if tool.reading is _SQL else code_destructions(text, cwd=cwd)
+    return _of_sql(text)[0] if tool.reading is _SQL else code_destructions(text, cwd=cwd)
+
+
+@lru_cache(maxsize=16)
+def _of_sql(text: str) -> tuple[tuple[Destruction, ...], bool]:
+    """Return what statements destroy, and whether all of them were read."""
+    work = StepBudget()
+    return sql_destructions(text, work=work), not work.cut
 
 
 def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
     """Return whether a text that is executed is within all limits of parsing."""
     if reading is _SQL:
-        work = StepBudget()
-        sql_destructions(text, work=work)
-        return not work.cut
+        return _of_sql(text)[1]
     return text_is_read_whole(text, cwd=cwd, by_code=reading is not _SHELL)
 
 

@@ -6,7 +6,6 @@ test after an edit is normal work. A repetition just after the model's context w
 happened in between, since the same round starts again. Identical calls of one model turn count as one.
 """
 
-import re
 from collections.abc import Callable
 from enum import StrEnum
 
@@ -17,6 +16,7 @@ from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.stored import Stored

@@ -1,6 +1,5 @@
 """The calls of a session: which are open, which are done, and who owns the things that they touched."""
 
-import re
 from zlib import crc32
 
 from msgspec import field
@@ -15,6 +14,7 @@ from haltline.detectors.features.novelty import Novelty
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
 from haltline.schemas.stored import Stored
 

@@ -4,10 +4,10 @@ Accurate enough for the weight of a repetition (was there work in between?), and
 `haltline.detectors.commands` determines exactly what a command would destroy.
 """
 
-import re
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.schemas import expressions as re
 
 _READ_CHARS = 4096
 _SHORT_CHARS = 240
@@ -42,12 +42,12 @@ _INSTALLERS = (
     "mix",
 )
 _CHANGES_IF = {
-    "sed": re.compile(r"\bsed\s+(?:-\w+\s+)*-\w*i"),
-    "perl": re.compile(r"\bperl\s+(?:-\w+\s+)*-\w*i"),
+    "sed": re.compile(r"\bsed\s+(?:-\w+\s+){0,8}-\w*i"),
+    "perl": re.compile(r"\bperl\s+(?:-\w+\s+){0,8}-\w*i"),
     "tar": re.compile(r"\btar\s+-?\w*x"),
-    "curl": re.compile(r"\bcurl\s[^|;&]*\s-(?:o|O|X|d)\b"),
+    "curl": re.compile(r"\bcurl\s[^|;&]{0,1000}\s-(?:o|O|X|d)\b"),
     "git": re.compile(
-        r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+)*(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push"
+        r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+){0,8}(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push"
         r"|rebase|reset|restore|revert|rm|stash|switch)\b"
     ),
     **dict.fromkeys(_INSTALLERS, _INSTALLS),
@@ -55,7 +55,7 @@ _CHANGES_IF = {
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
 _CODE_HINTS = (".write", "open(", ".to_", "shutil.", "os.re", "os.make")
 _CODE_CHANGES = re.compile(
-    r"\.write\w*\(|\bopen\([^,)]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
+    r"\.write\w*\(|\bopen\([^,)]{0,300},\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
     r"|\bos\.(?:remove|rename|replace|makedirs)\("
 )
 _SQL_CHANGES = re.compile(
@@ -92,26 +92,27 @@ PRODUCING = frozenset((
 _ABSOLUTE = re.compile(r"(?<![\w.~/])/[\w.-]+(?:/[\w.-]+)+")
 _MAX_PATHS = 32
 _WAITS = re.compile(
-    r"(?:^|[;&|(\n]\s*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(|\brollout\s+status\b"
+    r"(?:^|[;&|(\n][^\S\n]*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(|\brollout\s+status\b"
     r"|\b(?:kubectl|oc|docker)\s+wait\b|\bgh\s+(?:run\s+watch|pr\s+checks)\b"
 )
 _WAIT_CUES = ("sleep", "wait", "rollout", "gh ")
-_FIXED = r"(?:echo|printf|date|true|:)(?:\s[^;&|<>$`\n]*)?"
+_FIXED = r"(?:echo|printf|date|true|:)(?:[^\S\n][^;&|<>$`\n]*+)?"
 _SLEEP = (
     r"(?:sleep(?:\s+[\d.]+[smhd]?)+|Start-Sleep\s[^;&|<>$`\n]*"
-    r"|python3?\s+-c\s+[\"']\s*import time\s*;\s*time\.sleep\([\d.*\s]+\)\s*;?\s*[\"'])"
+    r"|python3?\s+-c\s+[\"']\s*import time\s*;\s*time\.sleep\([\d.*\s]+\)\s*+;?\s*+[\"'])"
 )
+_NEXT = r"[^\S\n]*+(?:;|&&|\n)\s*+"
 _ONLY_SLEEPS = re.compile(
-    rf"\s*(?:{_FIXED}\s*(?:;|&&|\n)\s*)*{_SLEEP}\s*(?:(?:;|&&|\n)\s*(?:{_FIXED}|{_SLEEP})\s*)*[;\n]?\s*", re.IGNORECASE
+    rf"\A\s*+(?:{_FIXED}{_NEXT})*+{_SLEEP}(?:{_NEXT}(?:{_FIXED}|{_SLEEP}))*+\s*+(?:;\s*+)?", re.IGNORECASE
 )
 _SURELY_PRINTS = re.compile(
-    r"(?:pwd|whoami|id|date|hostname|uptime|nproc|env|printenv|uname(?:\s.*)?|(?:df|free|ps|wc|stat|file|du)(?:\s.*)?"
-    r"|ls\s+(?:.*\s)?-\w*[la]\w*(?:\s.*)?|echo\s+(?:-[ne]+\s+)?[^\s$].*|printf\s+[^\s$].*|git\s+(?:log|show|status(?!.*(?:"
+    r"\A(?:pwd|whoami|id|date|hostname|uptime|nproc|env|printenv|uname(?:\s.*)?|(?:df|free|ps|wc|stat|file|du)(?:\s.*)?"
+    r"|ls\s(?:.*\s)?-\w*[la]\w*(?:\s.*)?|echo\s+(?:-[ne]+\s+)?[^\s$].*|printf\s+[^\s$].*|git\s+(?:log|show|status(?!.*(?:"
     r"\s-\w*s|--short|--porcelain|-q)).*)(?:\s.*)?|\S+\s+--version|cat\s+/etc/\S+|python[\d.]*\s+-c\s+prints)"
 )
 _OFTEN_PRINTS = re.compile(r"(?:ls|tree|find|cat|head|tail|pip\s+list|git\s+branch)(?:\s.*)?")
 _PRINTING_CODE = re.compile(r"'[^']*\bprint\([^']*'|\"[^\"]*\bprint\([^\"]*\"")
-_NO_ERRORS = re.compile(r"\s*2>(?:&1|\s*/dev/null)")
+_NO_ERRORS = re.compile(r"(?<!\s)\s*2>(?:&1|\s*/dev/null)")
 _NOT_PLAIN = re.compile(r"[<>`(){}\n\\]|\$\(|\|\||(?<!&)&(?!&)|\b(?:if|for|while|exec|exit|test)\b")
 _PASS_ON = frozenset(("head", "tail", "cat", "sort", "nl", "tac"))
 _LEAD = re.compile(
@@ -122,7 +123,7 @@ _HEREDOC_END = re.compile(r"<<-?\s*['\"]?(\w+)")
 _QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")
 _STREAMS = re.compile(r"\d?>&\d?")
 _PARTS = re.compile(r"(^|&&|\|\|?|[;\n&])([^;\n|&]*)")
-_REDIRECT_ALONE = re.compile(r"\s*(?:\d?>>?\s*\S+\s*)+")
+_REDIRECT_ALONE = re.compile(r"\A\s*(?:\d?>>?\s*\S+\s*)+")
 _WORDS = re.compile(r"[^\s;&|<>()'\"`]+")
 
 

@@ -5,11 +5,11 @@ that one guessed path after another is one mistake; `high` keeps only the kind o
 (`exit code 1` of a grep without matches) has no key.
 """
 
-import re
 from enum import StrEnum
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.schemas import expressions as re
 
 MAX_READ_CHARS = 4096
 """Of a longer message, only the beginning and the end are read."""
@@ -38,10 +38,11 @@ _TELLING = re.compile(
     re.IGNORECASE,
 )
 _KIND = re.compile(
-    r"\b(?:[A-Za-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
+    r"\b(?:[A-Za-z_]\w*\.){0,8}([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
 )
 _WARNING = re.compile(
-    r"\W*(?:timed[_ ]?out\W+)?(?:[\w./<>+-]+:\d+:(?:\d+:)?\s*|npm |\(node:\d+\) (?:\[\w+\] )?)?"
+    r"\A(?:(?!\(node:)\W)*+(?:timed[_ ]?out(?:(?!\(node:)\W)++)?"
+    r"(?:[\w./<>+-]+:\d+:(?:\d+:)?\s*|npm |\(node:\d+\) (?:\[\w+\] )?)?"
     r"(?:[a-z_.]*warning|warn)\b",
     re.IGNORECASE,
 )
@@ -81,7 +82,8 @@ _DURATIONS: tuple[tuple[str, re.Pattern[str], str], ...] = (
 )
 _MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
     (":", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
-    ("/\\", re.compile(r"(?=[\w.~@+/\\:-]*[a-z_~])(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
+    ("/\\", re.compile(r"(?<![\w.~@+/\\-])(?=[\w.~@+/\\-])(?=[\w.~@+/\\:-]{0,200}?[a-z_~])"
+                      r"(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
     (".", re.compile(r"\b[\w-]+\.(?:py|pyc|js|jsx|ts|tsx|json|ya?ml|toml|txt|md|csv|xlsx?|sql|sh|c|h|cc|cpp|go|rs|java"
                      r"|rb|php|html?|css|xml|ini|cfg|conf|lock|log|db|so|zip|gz|tar|png"
                      r"|jpe?g|pdf)(?!\w|\.\w)"), "<path>"),
@@ -91,10 +93,10 @@ _MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
 _ABSENT = re.compile(
     r"no such file|not found|does(?: not|n't) exist|cannot find|cannot access|cannot remove|unknown file"
 )
-_QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2019]*\u2019|\u201c[^\u201d]*\u201d")
+_QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2018\u2019]*\u2019|\u201c[^\u201c\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
 _TEST_RUN = re.compile(
-    r"\A\W*(?:rc=\d+\W*)?\d+ (?:failed|failures?)\W*\Z|\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b",
+    r"\A\W*(?:rc=\d++\W*)?\d+ (?:failed|failures?)\W*\Z|\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b",
     re.IGNORECASE,
 )
 _FAILING = re.compile(
@@ -104,7 +106,7 @@ _FAILING_CUES = (" failed", " failure", " error", "failures=", "errors=")
 _SAYS_NOTHING = re.compile(r"^your code has been rated at ")
 """The last line of programs whose report is not an error, although their exit status is not zero."""
 _UNREAD_NAME = re.compile(
-    r"(?:^|[._:/-])(?:format_?error|pars(?:e|ing|er)_?error|malformed\w*|_exception|no_?(?:action|tool_?call|function_?call)"
+    r"(?:^|[._:/-])(?:format_?error|pars(?:e|ing|er)_?error|malformed\w{0,40}|_exception|no_?(?:action|tool_?call|function_?call)"
     r"|invalid_?(?:format|action|output|response|tool_?call|function_?call))$",
     re.IGNORECASE,
 )

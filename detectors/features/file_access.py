@@ -4,7 +4,6 @@ Misses: files that programs open on their own, or by code given to them; names w
     extension (`cat Makefile.local2`); names piped to `xargs`.
 """
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -20,9 +20,9 @@ from haltline.schemas.policy import Reading
 MAX_ACCESSES = 64
 """Maximum number per action."""
 
-_PATH = re.compile(r"(?:~\w*|\.{1,2}|[\w@%+-][\w.@%+=,*?-]*|\.\w[\w.-]*)?(?:/[\w.@%+=,*?\[\]-]*)+|\.\w[\w.*-]*")
+_PATH = re.compile(r"\A(?:(?:~\w*|\.{1,2}|[\w@%+-][\w.@%+=,*?-]*|\.\w[\w.-]*)?(?:/[\w.@%+=,*?\[\]-]*)+|\.\w[\w.*-]*)")
 _FILE = re.compile(
-    r"[\w.*?@+-]*\.(?:py|pyi|ipynb|js|jsx|ts|tsx|mjs|css|html?|json|jsonl|ya?ml|toml|ini|cfg|conf|env|md|rst|txt|csv|tsv"
+    r"\A[\w.*?@+-]*\.(?:py|pyi|ipynb|js|jsx|ts|tsx|mjs|css|html?|json|jsonl|ya?ml|toml|ini|cfg|conf|env|md|rst|txt|csv|tsv"
     r"|parquet|sql|db|sqlite3?|sh|go|rs|rb|exs?|heex|java|kt|c|h|cc|cpp|hpp|cs|php|swift|tf|tfvars|xml|log|lock|pem"
     r"|key|crt|p12|pfx|zip|gz|tar|diff|patch)"
 )
@@ -33,7 +33,7 @@ _READS_NO_FILES = frozenset((
 ))  # fmt: skip
 _SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
 _ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
-_NARROWS = re.compile(r"0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*")
+_NARROWS = re.compile(r"\A(?:0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*)")
 """Modes that restrict a file to its owner, or remove rights of others."""
 _LAST_CHANGED = frozenset(("cp", "ln", "install", "rsync", "scp"))
 _EFFECTS_CHANGE = frozenset((Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE))

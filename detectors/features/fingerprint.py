@@ -7,13 +7,13 @@ key, declared by the tool or the policy, replaces all of this. Masked in a resul
 other numbers count as progress.
 """
 
-import re
 from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 from haltline.detectors.features.tool import KnownTool
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.record import JsonObject, canonical_json
 
@@ -63,7 +63,7 @@ _EPOCHS_IN = re.compile(_EPOCH)
 _PORTS_IN = re.compile(r":(?<=[\w\]]:)\d{4,5}(?!\w)")
 _PORT_OPTIONS_IN = re.compile(r"(-port|PORT)[ =]\d{4,5}\b")
 _ADDRESSES_IN = re.compile(r"0x[0-9a-fA-F]{4,16}\b")
-_TEMP_IN = re.compile(r"/(?:tmp|var/folders)/(?:tmp[\w.]{4,}|[\w./+-]*\d[\w./+-]*)")
+_TEMP_IN = re.compile(r"/(?:tmp|var/folders)/(?:tmp[\w.]{4,}|[\w./+-]{0,200}\d[\w./+-]*)")
 _ATTEMPTS_IN = re.compile(r"\b([Aa]ttempt|[Rr]etry)[ _#:=-]{0,3}\d+")
 _SLEEPS_IN = re.compile(r"sleep\s+[\d.]+[smh]?")
 _QUERIES_IN = re.compile(r"[?&](?:_|t|ts|time|timestamp|nonce|cb|rand|seed|request_?id|trace_?id)=[^&\s'\"]+")

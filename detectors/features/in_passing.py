@@ -6,7 +6,6 @@ database or table that is recreated. A recreated folder does not count, as its c
 Misses: the order in which a command line uses a name that it assembles, unless the name is computed when it runs.
 """
 
-import re
 from collections.abc import Collection
 
 from haltline.detectors.commands.code.creations import code_creations
@@ -14,6 +13,7 @@ from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.names import is_test
 from haltline.detectors.features import call_changes, tool_classifier
 from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.schemas import expressions as re
 
 _COMPUTED = "$("
 
@@ -55,8 +55,10 @@ def _is_made_first(text: str) -> bool:
 def _is_written_before(text: str, target: str) -> bool:
     """Return whether a command line writes a file before it first removes it."""
     name = re.escape(target.removeprefix("path="))
-    removal = re.compile(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]*?{name}").search(text, 0, MAX_COMMAND_CHARS)
-    written = re.compile(
-        rf"(?:>|\btee|-[oO]|\bmkdir(?:\s+-p)?|\btouch|\bclone\s+\S+|-m\s+venv)\s*[\"']?[\w./~-]*{name}"
+    removal = re.compile_given(rf"\b(?:rm|rmdir|unlink|shred|trash)\b[^;&|\n]{{0,1000}}?{name}").search(
+        text, 0, MAX_COMMAND_CHARS
+    )
+    written = re.compile_given(
+        rf"(?:>|\btee|-[oO]|\bmkdir(?:\s+-p)?|\btouch|\bclone\s+\S+|-m\s+venv)\s*[\"']?[\w./~-]{{0,300}}{name}"
     ).search(text, 0, MAX_COMMAND_CHARS)
     return removal is not None and written is not None and written.start() < removal.start()

@@ -4,8 +4,7 @@ After an error of an overloaded, rate-limited or unreachable service, a session 
 1.5 times as long as before, or 30 seconds. Retries at once, or every few seconds, do not count as backing off.
 """
 
-import re
-
+from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
 _INFRASTRUCTURE = re.compile(

@@ -17,7 +17,6 @@ by its digest.
 This runs for every result of every session: each text is read once, and the cheapest checks run first.
 """
 
-import re
 import struct
 from math import log2
 from typing import NamedTuple
@@ -29,6 +28,7 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.whole_results import WholeResults, acts_outside, writes_or_acts_outside
+from haltline.schemas import expressions as re
 from haltline.schemas.record import canonical_json
 from haltline.schemas.stored import Stored
 

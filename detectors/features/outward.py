@@ -5,7 +5,6 @@ The same one again is a duplicate, whatever is answered: a new id in the answer 
 Misses: acts whose tools have other names and arguments; requests by a program or over HTTP.
 """
 
-import re
 from functools import lru_cache
 
 from haltline.detectors.commands.model import ActEffect, holds_one
@@ -13,6 +12,7 @@ from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import short_name
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 from haltline.schemas.record import canonical_json
@@ -56,7 +56,7 @@ _MACHINES = frozenset((
 ))  # fmt: skip
 _STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
 _LAUNCHES = re.compile(
-    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]*-)?(?:instances?|clusters?"
+    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]{0,60}-)?(?:instances?|clusters?"
     r"|stack|fleet|load-balancer|nodegroup|gateway|address|volume|function|endpoint|service|environment))\b"
     r"|\bgcloud\s[^|;&\n]{0,160}?\b(?:instances|clusters|tpu-vm|disks|functions|forwarding-rules)\s+create\b"
     r"|\baz\s[^|;&\n]{0,160}?\b(?:vm|vmss|aks|container|webapp|functionapp|server|lb)\s+create\b"
@@ -67,7 +67,7 @@ _LAUNCH_CUES = ("create", "run", "launch", "spot", "allocate")
 _LINE_CHARS = 2048
 _NUMBERS = re.compile(rb"\d+")
 _IN_BACKGROUND = frozenset(("is_background", "run_in_background", "background"))
-_INSERTS = re.compile(r"\s*insert\s+into\b", re.IGNORECASE)
+_INSERTS = re.compile(r"\A\s*insert\s+into\b", re.IGNORECASE)
 _STARTS = re.compile(r"(?:^|[^&])&\s*\Z|^\s*nohup\s")
 _TAIL_CHARS = 64
 

@@ -4,14 +4,15 @@ Misses: names that only their system can resolve to one thing (an id and a name)
     systems.
 """
 
-import re
 from functools import lru_cache
+
+from haltline.schemas import expressions as re
 
 _LOCAL = frozenset(("path", "device", "worktree", "stash", "history", "unknown"))
 """Kinds whose names are compared exactly."""
 _QUOTES = re.compile(r"[\"'`\[\]]")
-_DISTINCTIVE = re.compile(r"[a-z][\w-]{3,}|[\w-]*[a-z_-][\w-]*\d[\w-]*")
-_BELOW = re.compile(r"(?:/\*{1,2}|/\.)+/?\Z|/\Z")
+_DISTINCTIVE = re.compile(r"\A(?:[a-z][\w-]{3,}|[^\Wa-z_]*[a-z_-][\w-]*\d[\w-]*)")
+_BELOW = re.compile(r"(?:/\*{1,2}|/\.){1,16}/?\Z|/\Z")
 _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 

@@ -5,12 +5,12 @@ folders, and a glob that names a folder covers everything below it. A relative g
 working directory of a session is often unknown.
 """
 
-import re
 from functools import lru_cache
 from typing import Literal
 
 from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.commands.paths import badness, canonical
+from haltline.schemas import expressions as re
 
 Critical = Literal["", "critical", "grave"]
 """`grave`: a change takes over a machine or an account."""
@@ -23,7 +23,7 @@ _GRAVE = re.compile(
 _SECRET = re.compile(
     r"(?:^|/)\.env(?:\.\w[\w.-]*)?$|(?:^|/)config/secrets?(?:\W|$)|(?:^|/)secrets?/|(?:^|/)\.(?:netrc|npmrc|pypirc|pgpass|git-credentials"
     r"|vault-token)$|(?:^|/)(?:application_default_)?credentials(?:\.json)?$|(?:^|/)service[-_]account[\w-]*\.json$"
-    r"|(?:private|key)[\w.-]*\.pem$|\.(?:p12|pfx)$"
+    r"|(?:private|key)[\w.-]{0,100}\.pem$|\.(?:p12|pfx)$"
 )
 _TEMPLATE = re.compile(
     r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"
@@ -118,7 +118,7 @@ def _compiled(glob: str) -> tuple[re.Pattern[str], str]:
     start = re.split(r"[*?\[]", glob)[0]
     folders = start.rstrip("/") if start == glob else start.rpartition("/")[0]
     anywhere = "" if glob.startswith(("/", "~")) else "(?:.*/)?"
-    return re.compile(f"{anywhere}{_expression(glob)}(?:/.*)?$", re.DOTALL), folders
+    return re.compile_given(f"{anywhere}{_expression(glob)}(?:/.*)?$", re.DOTALL), folders
 
 
 @lru_cache(maxsize=1024)
@@ -126,7 +126,7 @@ def _tails(glob: str) -> tuple[re.Pattern[str], ...]:
     """An absolute glob relative to each folder above it: `/srv/app/src/**` is `src/**` in `/srv/app`."""
     parts = canonical(glob).strip("/").split("/")
     tails = ("/".join(parts[i:]) for i in range(1, len(parts)) if not parts[i].startswith("*"))
-    return tuple(re.compile(f"{_expression(tail)}(?:/.*)?$", re.DOTALL) for tail in tails)
+    return tuple(re.compile_given(f"{_expression(tail)}(?:/.*)?$", re.DOTALL) for tail in tails)
 
 
 def _expression(glob: str) -> str:

@@ -1,6 +1,5 @@
 """The classification of tool calls by the tool's name, its arguments and the policy."""
 
-import re
 import shlex
 from collections.abc import Iterable
 from dataclasses import replace
@@ -12,6 +11,7 @@ from typing import Any
 from haltline.detectors.commands import arguments, destructive_shapes
 from haltline.detectors.features import tool_effects, tool_name_severity
 from haltline.detectors.features.tool import KnownTool
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
@@ -94,7 +94,7 @@ class Classifier:
 
     def __init__(self, policy: Policy) -> None:
         self._tools = [
-            (re.compile(translate(t.match.lower())), KnownTool(t.effect, t.reading, t.loop_key))
+            (re.compile_given(rf"\A{translate(t.match.lower())}"), KnownTool(t.effect, t.reading, t.loop_key))
             for t in (*policy.tools, *BUILT_IN)
         ]
         self._own = len(policy.tools)

@@ -6,7 +6,6 @@ requests.
 Misses: those of the tables; clicks whose adapter reports a number instead of the clicked text.
 """
 
-import re
 import shlex
 from collections.abc import Callable
 from functools import lru_cache
@@ -18,6 +17,7 @@ from haltline.detectors.commands.effects import delegation, labels, requests, st
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_test, is_throwaway
+from haltline.schemas import expressions as re
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
@@ -25,7 +25,7 @@ _CLICKS = frozenset(
     ("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse")
 )
 _LABEL = re.compile(
-    r"(?:.*_)?(?:label|text|element|name|title|button|message|description|caption|selector|target|form|locator|xpath|css|value)"
+    r"\A(?:.*_)?(?:label|text|element|name|title|button|message|description|caption|selector|target|form|locator|xpath|css|value)"
     r"(?:_(?:text|label|description|name))?"
 )
 """Arguments that name the clicked element."""
@@ -33,7 +33,7 @@ _IS_SELECTOR = re.compile(r"selector|locator|xpath|css|form|target$")
 _CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
 _INSTRUCTIONS = frozenset(("action", "instruction", "instructions", "task", "step", "goal", "prompt", "command"))
 _CLICK_INSTRUCTION = re.compile(
-    r"\s*(?:please\s+|now\s+)*(?:click|press|tap|hit|push|choose|select)\s+(?:on\s+)?(?P<what>.{3,})", re.IGNORECASE
+    r"\A\s*(?:please\s+|now\s+)*(?:click|press|tap|hit|push|choose|select)\s+(?:on\s+)?(?P<what>.{3,})", re.IGNORECASE
 )
 """An instruction to click something, for a tool that finds the element itself."""
 _ACCEPTED = ("accept", "confirm", "ok")
@@ -196,9 +196,9 @@ _PROGRAMS = {**STORES, "aws": "aws", **{name: name for name in (
 _ABOUT = ("resource_type", "resource", "name")
 _MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
 _LOST = re.compile(
-    r"/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"
+    r"\A(?:/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"
     r"|\[?gmail\]?/trash|deleted( items| messages)?|junk|spam|papierkorb|corbeille|papelera|lixeira|cestino"
-    r"|prullenbak|ゴミ箱|回收站|корзина",
+    r"|prullenbak|ゴミ箱|回收站|корзина)",
     re.IGNORECASE,
 )
 _PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder",

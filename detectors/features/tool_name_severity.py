@@ -4,12 +4,11 @@ Consistent with the rules for command lines: things that hold many others, produ
 named as temporary are SCRATCH.
 """
 
-import re
-
 from haltline.detectors.commands.model import Badness
 from haltline.detectors.commands.names import is_backup, is_production, is_test, is_throwaway
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.paths import canonical
+from haltline.schemas import expressions as re
 
 _WORD = re.compile(r"[a-z]+")
 _VERBS = frozenset((

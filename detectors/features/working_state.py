@@ -6,9 +6,8 @@ bought yet; a draft was not sent.
 Misses: such things under names specific to a shop or a mailer; a cart or draft that a person has worked on for long.
 """
 
-import re
-
 from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import words
 
 _RECEIPTS = frozenset((

@@ -4,7 +4,6 @@ Misses: effects within a program that the action runs; networks and privileges u
     with unusual names.
 """
 
-import re
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -13,6 +12,7 @@ from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.review.scoring import Category
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Reading
@@ -25,7 +25,7 @@ _SHORT_CHARS = 256
 _MAX_SIDE_EFFECTS = 8
 _EDITS = re.compile(r"edit|replace|insert|patch|append|update", re.IGNORECASE)
 _NETWORK = re.compile(
-    r"\b(?:curl|wget|ssh|scp|sftp|nc|ncat|telnet|ftp|rsync\s[^|;&]*\w:|git\s+(?:push|pull|clone|fetch)"
+    r"\b(?:curl|wget|ssh|scp|sftp|nc|ncat|telnet|ftp|rsync\s[^|;&]{0,1000}\w:|git\s+(?:push|pull|clone|fetch)"
     r"|(?:pip3?|npm|pnpm|yarn|apt|apt-get|brew|gem|cargo|uv)\s+(?:\w+\s+)?(?:install|add|publish|upload)"
     r"|docker\s+(?:push|pull))\b|https?://"
 )
@@ -34,7 +34,7 @@ _SENDS = re.compile(
     r"\s-(?:X\s*(?:POST|PUT|PATCH|DELETE)|d|F|T)\b|--(?:data|form|upload-file|request)\b|\bgit\s+push|\b(?:scp|sftp|publish|upload)\b"
 )
 _PRIVILEGED = re.compile(
-    r"\b(?:sudo|doas|pkexec|runas|setcap|visudo)\b|(?:^|[;&|]\s*)su\s|\bchmod\s+(?:-\w+\s+)*(?:[0-7]?777|[246][0-7]{3}|\S*\+s)\b"
+    r"\b(?:sudo|doas|pkexec|runas|setcap|visudo)\b|(?:^|[;&|]\s*)su\s|\bchmod\s+(?:-\w+\s+){0,8}(?:[0-7]?777|[246][0-7]{3}|\S*\+s)\b"
     r"|--privileged\b|\bGRANT\s+ALL\b",
     re.IGNORECASE,
 )
@@ -83,7 +83,7 @@ _SUSPECT_HINTS = (*_PRIVILEGE_HINTS, *_DANGER_HINTS, *_GRAVE_HINTS, " / ")
 _SYSTEM_HINTS = ("ctl", "service", "user", "group", "mount", "passwd", "iptables", "ufw", "modprobe", "cron", "visudo",
                  "rc.d", "reboot", "shutdown", "swapoff", "mkfs", "disk", "parted")  # fmt: skip
 _BACKUP = re.compile(r"(?:\.(?:bak|backup|orig|old)\d*|~)$")
-_RECURSIVE = re.compile(r"\brm\s+(?:\S+\s+)*?-(?:\w*[rR]|-recursive)")
+_RECURSIVE = re.compile(r"\brm\s+(?:\S+\s+){0,32}?-(?:\w*[rR]|-recursive)")
 
 
 class SideEffect(NamedTuple):

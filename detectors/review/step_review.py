@@ -11,7 +11,6 @@ Misses: what `review.reading` misses; unrelated work that shares a word with the
     by default: its mode is shadow.
 """
 
-import re
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, TypeVar
 
@@ -37,6 +36,7 @@ from haltline.detectors.review.scoring import (
     rationality_score,
     risk_score,
 )
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
@@ -57,7 +57,10 @@ _SHORT = 10
 _READ_CHARS = 1024
 _WORD = re.compile(r"[a-z][a-z0-9]{3,}")
 _SEVERITY = {Verdict.WARN: Severity.LOW, Verdict.MODIFY: Severity.MEDIUM, Verdict.BLOCK: Severity.HIGH}
-_WHOLE_TREE = re.compile(r"\b(?:find|ls\s+-\w*R\w*|(?:grep|egrep|rg)\s+(?:-\S+\s+)*-?\w*[rR]\w*\s.*)\s+/(?:\s|$)")
+_WHOLE_TREE = re.compile(
+    r"\b(?:(?:find|ls\s+-[^\WR]*R\w*)\s+"
+    r"|(?:grep|egrep|rg)\s+(?:-\S+\s+){0,8}-?[^\WrR]*[rR]\w*\s.{0,500}\s)/(?:\s|$)"
+)
 
 _Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
 _V = TypeVar("_V")

@@ -17,7 +17,6 @@ Misses: the same in other words to another recipient; orders by an API under dif
     under other words.
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -41,6 +40,7 @@ from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity

@@ -12,7 +12,6 @@ Quiet: any success in between, except talk; parallel calls of one model turn, wh
 Misses: an environment that hangs, or fails without output; errors with unknown wording.
 """
 
-import re
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
@@ -24,6 +23,7 @@ from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, is_near, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -65,7 +65,7 @@ _LINK = re.compile(
 )
 _OF_A_PROGRAM = re.compile(
     r"broken ?pipe|epipe|memory|enomem|open files|emfile|fork|input/output"
-    r"|connection (?!to .*(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
+    r"|connection (?!to .{0,200}(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
 )
 """Errors that a program also reports about itself."""
 _CAN_BE_STARTED = re.compile(r"\bstart (?:it|one|a|the)\b|\bnot (?:been )?started\b")

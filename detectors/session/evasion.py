@@ -11,7 +11,6 @@ Misses: the same thing by another name; shell commands that change but do not de
     way through another target, such as the parent folder.
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -22,6 +21,7 @@ from haltline.detectors.features.tool_classifier import UNKNOWN
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.stored import Stored

@@ -23,7 +23,6 @@ Misses: long results that report only at the end that nothing was found; searche
     searches; guesses with long answers, with differently worded ones, or with errors (see `error_repetition`).
 """
 
-import re
 from functools import lru_cache
 from typing import Annotated, ClassVar
 
@@ -38,6 +37,7 @@ from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
@@ -59,7 +59,7 @@ _NOTHING = re.compile(
 _NOTHING_BEGINS = "nNfFeE"
 """The letters with which a match can begin."""
 _LOOKS = re.compile(
-    r"\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:git\s+(?:-C\s+\S+\s+)?(?:grep|log|ls-files)|grep|egrep|rg|ag|fd|find|locate"
+    r"\A\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:git\s+(?:-C\s+\S+\s+)?(?:grep|log|ls-files)|grep|egrep|rg|ag|fd|find|locate"
     r"|which|ls)(?=\s|$)"
 )
 _NO_CHARS = 400
@@ -111,16 +111,16 @@ _RECEIPT = re.compile(
     r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
     re.IGNORECASE,
 )
-_METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
+_METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|(?<![ \d.:kMG-])[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
 """The progress output of `curl`, before or after the answer."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
-_ID = re.compile(r"(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
+_ID = re.compile(r"(?<![\w%.+=~-])(?=[\w%.+=~-]*\d)[\w%.+=~-]{20,}")
 """An id, a digest or encoded data, which differ each time."""
 _NEAR_SIZE = 0.03
 """Relative difference below which sizes of answers count as equal."""
 _OLD_SHARE = 10
 """A result has nothing new if less than one in so many of its words is new to the session."""
-_SLICE = re.compile(r"\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:nl\s[^;&|]*\|\s*)?sed\s+-n\s")
+_SLICE = re.compile(r"\A\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:nl\s[^;&|]*\|\s*)?sed\s+-n\s")
 _KIND_CHARS = 400
 _NUMBER = re.compile(r"\d+")
 

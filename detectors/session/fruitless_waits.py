@@ -12,7 +12,6 @@ Quiet: differing results, such as those of long builds and tests; changed number
 Misses: calls without an id and without a reported duration; results that are worded differently each time.
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -25,6 +24,7 @@ from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.findings import Finding
@@ -43,16 +43,17 @@ _TIMED_OUT = re.compile(
     r"|\bdeadline\b",
     re.IGNORECASE,
 )
-_LINE_OF_TIMEOUT = re.compile(rf"[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
+_LINE_OF_TIMEOUT = re.compile(rf"(?<![^\n])[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 _COUNTS = re.compile(
     r"\d ?%|\d ?/ ?\d|\b(?:epochs?|steps?|iter\w*|batch(?:es)?|progress|loss|acc\w*|passed|failed|failures|errors?"
     r"|warnings?|tests?|scores?|rows|records|files|examples|items|done|remaining|eta)\b\W{0,3}\d"
-    r"|\d+ (?:passed|failed|failures?|errors?|warnings?|tests?|rows|records|files|examples|items|done|remaining)\b",
+    r"|\d (?:passed|failed|failures?|errors?|warnings?|tests?|rows|records|files|examples|items|done|remaining)\b",
     re.IGNORECASE,
 )
 _SAYS_NOTHING = re.compile(
-    r"(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*", re.IGNORECASE
+    r"\A(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*",
+    re.IGNORECASE,
 )
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 

@@ -15,7 +15,6 @@ Misses: references inside text and code; errors of a missing name (`ImportError`
     another, each of which fails (see `error_repetition`).
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -27,6 +26,7 @@ from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect, Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.stored import Stored
@@ -62,7 +62,7 @@ _WITHIN = re.compile(
 _NOT_FOUND = re.compile(
     r"\bnot found\b|\b(?:does not|doesn't) exist\b|\bno such\b|\bENOENT\b|\bcould not find\b|\bunknown\b", re.IGNORECASE
 )
-_FOLDER = re.compile(r"\s*cd\s+([^\s;&|]+)")
+_FOLDER = re.compile(r"\A\s*cd\s+([^\s;&|]+)")
 _NOTHING = ("", "", False)
 
 

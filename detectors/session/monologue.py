@@ -28,7 +28,6 @@ Misses: the same content in other words fewer than `talk` times; empty turns of 
     with little context; of texts whose producer does not count repetitions, those after the recorded beginning.
 """
 
-import re
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -48,6 +47,7 @@ from haltline.detectors.framework.severity_counts import (
 )
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
@@ -101,7 +101,7 @@ _WORD = re.compile(r"(?<![\w$/-])[A-Za-z]+(?![\w/])")
 _ECHO = (
     r"""echo(?:[ \t]+(?:"(?:[^"$`\\]|\\.)*+"|'[^']*+'|[^\s"'$`\\|&;<>()#*?~{\[][^\s"'$`\\|&;<>()*?{\[]*+))*+[ \t]*+"""
 )
-_SPOKEN = re.compile(rf"\s*+(?:(?:{_ECHO}|#[^\n]*+)(?:\Z|(?:;|&&|\n)\s*+))++\Z")
+_SPOKEN = re.compile(rf"\A(?:\s*+(?:(?:{_ECHO}|#[^\n]*+)(?:\Z|(?:;|&&|\n)\s*+))++\Z)")
 
 
 _Count = Annotated[int, Field(ge=2, le=_MAX_MESSAGES), Stricter.LOWER]

@@ -8,7 +8,6 @@ Quiet: code that is in the command itself; scripts of the project; the usual set
 Misses: programs that load the code they run from elsewhere.
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -17,16 +16,17 @@ from pydantic import Field
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
+from haltline.schemas import expressions as re
 from haltline.schemas.findings import Finding, Severity
 
 _READ_CHARS = 64 * 1024
-_SUDO = r"(?:\S*/)?(?:sudo\s+(?:-\S+\s+)*)?(?:env\s+\S+\s+)*"
+_SUDO = r"(?:\S{0,100}/)?(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+\S+\s+){0,8}"
 _RUNS = rf"{_SUDO}(?:ba|z|da|k|fi)?sh\b(?!\s+-n)|python3?\b(?!\s+-m\s+json)|perl\b|node\b|ruby\b"
 _OPAQUE = re.compile(
     rf"(?P<downloaded>\b(?:curl|wget|fetch)\b[^;&\n]{{0,2000}}\|\s*(?:{_RUNS})|(?:ba|z|da)?sh\s+(?:-c\s+[\"']?\$\(|<\()\s*(?:curl|wget)\b"
     rf"|(?:source|\.|eval)\s+[\"']?(?:<\(|\$\()\s*(?:curl|wget)\b)"
     rf"|(?P<decoded>\b(?:base64|xxd|openssl|gpg|gunzip|zcat|uudecode)\b[^;&\n]{{0,2000}}\|\s*(?:{_RUNS})"
-    rf"|(?:eval|sh\s+-c|exec)\b[^;\n]{{0,2000}}(?:base64|xxd|openssl)\b|exec\(\s*(?:\w+\.)*(?:b64decode|decompress|fromhex|loads)\()"
+    rf"|(?:eval|sh\s+-c|exec)\b(?:[^;\nbxo]{{1,2000}}+|[bxo](?!ase64\b|xd\b|penssl\b)){{0,300}}+(?:base64|xxd|openssl)\b|exec\(\s*(?:\w+\.)*(?:b64decode|decompress|fromhex|loads)\()"
     rf"|(?P<evaluated>\beval\s+[\"']?\$(?:\{{?\w|\())",
 )
 _HINTS = (

@@ -10,7 +10,6 @@ Quiet: reading its state (`haltline status`, `pgrep haltline`), its help, text a
 Misses: what a program, a substitution or a pipe does to it; a guard under another name; the broker itself.
 """
 
-import re
 from collections.abc import Iterator
 from typing import ClassVar
 
@@ -19,6 +18,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity

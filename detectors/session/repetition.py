@@ -22,7 +22,6 @@ Misses: calls that are worded differently each time; results that vary in a way 
     with more than `last_actions` other calls between them, or with a change between each and the next.
 """
 
-import re
 from functools import lru_cache
 from typing import Annotated, ClassVar, TypeAlias
 
@@ -46,6 +45,7 @@ from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, entry, evidence, is_near, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding
@@ -72,9 +72,9 @@ _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
 )
 """Input to a debugger or a pager to advance."""
-_PREPARES = re.compile(r"(?:\w+[_-])?(?:(?:re)?(?:start|connect)|reset|login)(?:[_-]\w+)?(?:\s|\Z)", re.IGNORECASE)
+_PREPARES = re.compile(r"\A(?:\w+[_-])?(?:(?:re)?(?:start|connect)|reset|login)(?:[_-]\w+)?(?:\s|\Z)", re.IGNORECASE)
 """Calls that start a try."""
-_PRINTS = re.compile(r"\s*+(?:echo|printf)\s[^|&;<>`$()\n]*+\Z")
+_PRINTS = re.compile(r"\A\s*+(?:echo|printf)\s[^|&;<>`$()\n]*+\Z")
 _EDITS = re.compile(r"edit|replace|patch|write", re.IGNORECASE)
 _NOTES = re.compile(r"to-?_?dos?(?:$|[_A-Z])|scratchpad", re.IGNORECASE)
 """Tools by which the agent records its plans; they change nothing else."""

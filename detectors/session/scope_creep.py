@@ -16,7 +16,6 @@ Misses: new files outside of the scope, and files there that are overwritten wit
     reset; `git` commands that change `.git` themselves.
 """
 
-import re
 from typing import Annotated, ClassVar
 
 from msgspec import field
@@ -28,6 +27,7 @@ from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import Entry, entry, evidence
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.stored import Stored

@@ -9,7 +9,6 @@ Quiet: commands that print nothing when they succeed, and those whose output goe
 Misses: a shell that answers with its prompt only; one that hangs (see `fruitless_waits`).
 """
 
-import re
 from typing import ClassVar
 
 from msgspec import field
@@ -20,6 +19,7 @@ from haltline.detectors.features.outward import stays
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.window import Entry, entry, evidence, seconds
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
@@ -31,7 +31,7 @@ _MAX_ROWS = 32
 _READ_CHARS = 200
 _KEYS = re.compile(r"key|stdin|input", re.IGNORECASE)
 _SAYS_NOTHING = re.compile(
-    r"(?:\W|_|\b(?:exit_?code|code|status|rc|return(?:ed|code)?|time|duration_?(?:ms)?|in|after)\b\W*\d+(?:\.\d+)?(?:m?s)?\b"
+    r"\A(?:\W|_|\b(?:exit_?code|code|status|rc|return(?:ed|code)?|time|duration_?(?:ms)?|in|after)\b\W*\d+(?:\.\d+)?(?:m?s)?\b"
     r"|\b(?:no|without|any|output|stdout|stderr|exit|exit_?code|code|rc|return(?:ed|code)?|status|command|bash|shell"
     r"|tool|ran|run|executed|completed|finished|succeeded|success(?:fully)?|with|null|none|empty|ok|true|false|error"
     r"|wall|time|seconds|duration)\b)*+"

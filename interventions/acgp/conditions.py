@@ -9,10 +9,11 @@ that do (CEL) need a parser generator for what is one page here.
     value       = number | text | true | false | null | list | path | function "(" value ")" | "(" condition ")"
 """
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeAlias
+
+from haltline.schemas import expressions as re
 
 MAX_DEPTH: Final = 32
 """Maximum nesting of parentheses."""
@@ -25,7 +26,7 @@ Condition: TypeAlias = Callable[[Scope], bool]
 _Value: TypeAlias = Callable[[Scope], Any]
 
 _TOKEN: Final = re.compile(
-    r"""\s*(?:(?P<number>-?\d+(?:\.\d+)?(?![\w.]))|(?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')"""
+    r"""(?<!\s)\s*+(?:(?P<number>(?<![\d.])-?\d+(?:\.\d+)?(?![\w.]))|(?<!\\)(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
     r"""|(?P<name>[A-Za-z_]\w*(?:\.[\w-]+)*)|(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,))""",
 )
 _WORDS: Final = {"true": True, "false": False, "null": None}

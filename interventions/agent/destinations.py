@@ -1,6 +1,5 @@
 """Destinations of calls that send data: the hosts that they name."""
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -8,6 +7,7 @@ from typing import Any, Final, NamedTuple
 
 from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.rules.known_effects import names_of
+from haltline.schemas import expressions as re
 
 _MOST_HOSTS: Final = 32
 _HOST: Final = (
@@ -29,7 +29,7 @@ _NO_DOMAINS: Final = frozenset((
     "sql", "db", "conf", "out", "bak", "tf", "tfvars", "jsonl", "png", "jpg", "pdf", "stdout", "stderr", "path",
     "environ", "get", "post", "read", "write",
 ))  # fmt: skip
-_LOCAL: Final = re.compile(r"localhost|127\.[0-9.]+|0\.0\.0\.0|\[::1?\]|\[0{0,4}:.*:1\]")
+_LOCAL: Final = re.compile(r"^(?:localhost|127\.[0-9.]+|0\.0\.0\.0|\[::1?\]|\[0{0,4}:.*:1\])")
 
 _SENDING_TOOL: Final = re.compile(
     r"(?:^|_)(?:send|post|upload|publish|e?mail|mail|sms|message|reply|tweet|share|paste|gist|http|https|fetch|request|requests|url"

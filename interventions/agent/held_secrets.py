@@ -11,7 +11,6 @@ hosts, to hosts that stood next to the secret where it was read, and to this mac
 """
 
 import base64
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
@@ -30,6 +29,7 @@ from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.redaction.secrets import find_secrets
 from haltline.interventions.agent.rules.known_effects import names_of
 from haltline.interventions.agent.uploads import may_upload, uploaded
+from haltline.schemas import expressions as re
 from haltline.schemas.events import SentSecret
 
 MAX_SECRETS: Final = 2048
@@ -61,10 +61,10 @@ _VALUE: Final = re.compile(
     r"(?<![^\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\s,'\"})\]<;])", re.ASCII
 )
 _NO_VALUE: Final = re.compile(
-    r"[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
-    r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
+    r"^(?:[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
+    r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
-    r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+",
+    r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+)",
     re.ASCII,
 )
 

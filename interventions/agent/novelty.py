@@ -19,7 +19,6 @@ word's block, with the share 1 - (1 - k/64)^j of its bits set, the probability i
 750 recorded sessions, with 496,436 new words, 61 were taken for known ones.
 """
 
-import re
 import threading
 from array import array
 from collections import OrderedDict
@@ -31,6 +30,7 @@ from typing import Any, Final
 from zlib import crc32
 
 from haltline.interventions.agent.redaction.payload_encoding import whole_of
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Novelty
 from haltline.schemas.record import trusting
 

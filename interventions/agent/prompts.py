@@ -7,10 +7,11 @@ program gives it that starts an agent again and again. `no`, a number and any ot
 Misses: other languages, and other words for the same (`what about the rest?`), which count as new.
 """
 
-import re
 from collections.abc import Container
 from hashlib import blake2b
 from typing import Final
+
+from haltline.schemas import expressions as re
 
 _WORD: Final = re.compile(r"\w+")
 _MOST_WORDS: Final = 16

@@ -8,10 +8,10 @@ The ways: `automatic` (retry with backoff), `guided` (follow the steps), `checkp
 (ask a person), `self_healing` (correct the error).
 """
 
-import re
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from haltline.schemas import expressions as re
 from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Finding
 from haltline.schemas.payloads import Recovery

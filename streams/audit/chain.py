@@ -8,13 +8,14 @@ whatever files the rows are in; and a row whose content was deleted still proves
 Canonical JSON: keys sorted, no spaces, UTF-8, null for absent values.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 import orjson
+
+from haltline.schemas import expressions as re
 
 LOST: Final = "records.lost"
 CHECKPOINT: Final = "chain.checkpoint"

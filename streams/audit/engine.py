@@ -1,6 +1,5 @@
 """SQL on an open audit table, and readable messages for the errors of its engine."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +9,7 @@ from arro3.core import RecordBatch, Schema, Table
 from deltalake import DeltaTable, QueryBuilder
 from deltalake.exceptions import DeltaError, TableNotFoundError
 
+from haltline.schemas import expressions as re
 from haltline.streams.audit import NoRecords, QueryFailed
 
 __all__ = ["TABLE", "NoRecords", "QueryFailed", "QueryResult", "answer", "arrow_answer", "in_order", "open_table"]
@@ -23,11 +23,11 @@ Row = dict[str, Any]
 _Ask = Callable[[str], Iterable[Row]]
 
 _COLOURS: Final = re.compile(r"\x1b\[[0-9;]*m")
-_NO_COLUMN: Final = re.compile(r"No field named (.+?)\.(?: Did you mean '(.+?)'\?)?(?:.*Valid fields are (.+?)\.$)?")
-_NO_TABLE: Final = re.compile(r"table '(?:\w+\.\w+\.)?(.+?)' not found")
-_UNEXPECTED: Final = re.compile(r"Expected: (.+?), found: (.+?)(?: at Line: (\d+), Column: (\d+))?\"\)")
-_NO_FUNCTION: Final = re.compile(r"No function matches the given name and argument types '(.+?)'")
-_INNERMOST: Final = re.compile(r"\w+Error\(\"([^\"]+)\"\)")
+_NO_COLUMN: Final = re.compile(r"No field named (.{1,300}?)\.(?: Did you mean '(.{1,300}?)'\?)?")
+_NO_TABLE: Final = re.compile(r"table '(?:\w{1,100}\.\w{1,100}\.)?(.{1,300}?)' not found")
+_UNEXPECTED: Final = re.compile(r"Expected: (.{1,300}?), found: (.{1,80}?)(?: at Line: (\d+), Column: (\d+))?\"\)")
+_NO_FUNCTION: Final = re.compile(r"No function matches the given name and argument types '(.{1,300}?)'")
+_INNERMOST: Final = re.compile(r"(?<!\w)\w+Error\(\"([^\"]+)\"\)")
 _KIND: Final = re.compile(r"^(?:(?:\w+ error|Error during planning|External|This feature is not implemented): )+")
 _MAX_CHARS: Final = 300
 
@@ -111,7 +111,8 @@ def _failed(error: Exception) -> QueryFailed:
 def _expectation(text: str) -> str:
     """Return what was expected and what was received, if the engine's message contains it."""
     if found := _NO_COLUMN.search(text):
-        name, near, known = (part and part.replace(f"{TABLE}.", "") for part in found.groups())
+        listed = text.partition("Valid fields are ")[2].removesuffix(".")
+        name, near, known = (part and part.replace(f"{TABLE}.", "") for part in (*found.groups(), listed))
         some = f"one of {known}" if known else f"a column of the table {TABLE}"
         return f"expected a column such as {near}, got {name}" if near else f"expected {some}, got {name}"
     if found := _NO_TABLE.search(text):

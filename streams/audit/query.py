@@ -1,6 +1,5 @@
 """SQL queries of the audit table, by an engine that is part of the table's library."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
@@ -9,6 +8,7 @@ from typing import Any, Final
 
 from deltalake import DeltaTable
 
+from haltline.schemas import expressions as re
 from haltline.schemas.topics import LAYOUT
 from haltline.streams.audit.engine import TABLE, QueryFailed, QueryResult, answer, open_table
 from haltline.streams.operator.ids import NotFound, resolve
@@ -20,7 +20,7 @@ _ORDER: Final = tuple(layout.name for layout in LAYOUT)
 
 # The engine has statements that read and write local files. It accepts one statement at a time.
 _READS: Final = ("SELECT", "WITH", "VALUES")
-_FIRST_WORD: Final = re.compile(r"(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
+_FIRST_WORD: Final = re.compile(r"\A(?:\s|\(|--[^\n]*(?:\n|$)|/\*.*?\*/)*(\w*)", re.DOTALL)
 
 
 class AuditQuery:

@@ -17,7 +17,6 @@ table reads what is stored.
 """
 
 import json
-import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from functools import lru_cache
@@ -39,6 +38,7 @@ from haltline.interventions.agent.redaction.secrets import (
     redact_field,
     redact_text,
 )
+from haltline.schemas import expressions as re
 
 SECRETS: Final = "secrets"
 KINDS: Final = (SECRETS, *PERSONAL)

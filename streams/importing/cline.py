@@ -3,12 +3,12 @@
 Cline's command line (3.0) writes them with each message, and all messages in one object.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import readable, text_of_blocks
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
@@ -24,8 +24,9 @@ _TOOLS: Final = (
     "|run_slash_command|generate_image|load_mcp_documentation|condense"
 )
 """Tools that the model calls by an XML element in its text; other elements are not calls."""
-_CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>(.*?)</\1>", re.DOTALL)
-_FIELD = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
+_CALL = re.compile(rf"<({_TOOLS}|{'|'.join(sorted(_TALK))})>")
+_FIELD = re.compile(r"<([a-z_]+)>")
+_CLOSED = re.compile(r"</([a-z_]+)>")
 _RESULT = re.compile(r"\A\[(\w+)(?: for .*?)?\] Result:\n?", re.DOTALL)
 _PROMPT = re.compile(r"<(?:task|feedback|user_message|answer)>(.*?)(?:</|\Z)", re.DOTALL)
 _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
@@ -109,7 +110,7 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             model = named if isinstance(named, str) else model
             time_ms = moment_of_ms(line.get("ts")) or moment_of_ms(request.get("ts")) or time_ms
             usage = tokens(request, _CHAT if request.get("apiProtocol") == "openai" else _TOKENS)
-            yield from turn(usage, model, _CALL.sub("", text).strip(), time_ms)
+            yield from turn(usage, model, _elements(_CALL, text)[1].strip(), time_ms)
             waiting = []
             for number, call in enumerate(_calls(line.get("content"), text)):
                 call_id = call.call_id or f"c{turns}.{number}"
@@ -125,10 +126,26 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
                 yield prompted(found[1], time_ms)
 
 
+def _elements(begin: re.Pattern[str], text: str) -> tuple[list[tuple[str, str]], str]:
+    """Return the name and the content of each element, and the text outside of them. Elements are not nested."""
+    last = {closed[1]: closed.start() for closed in _CLOSED.finditer(text)}
+    elements: list[tuple[str, str]] = []
+    outside: list[str] = []
+    at = kept = 0
+    while (begun := begin.search(text, at)) is not None:
+        name, at = begun[1], begun.end()
+        if last.get(name, -1) >= at:
+            end = text.index(f"</{name}>", at)
+            elements.append((name, text[at:end]))
+            outside.append(text[kept : begun.start()])
+            at = kept = end + len(f"</{name}>")
+    return elements, "".join((*outside, text[kept:]))
+
+
 def _calls(content: object, text: str) -> Iterator[Proposal]:
     """Yield the calls of a message: blocks since 2025, XML in its text before."""
     native = list(proposals(content))
-    written = [Proposal(None, name, dict(_FIELD.findall(body))) for name, body in _CALL.findall(text)]
+    written = [Proposal(None, name, dict(_elements(_FIELD, body)[0])) for name, body in _elements(_CALL, text)[0]]
     for call in native or written:
         args = call.args or {}
         if call.name == "use_mcp_tool" and isinstance(args.get("tool_name"), str):

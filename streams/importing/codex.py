@@ -1,10 +1,10 @@
 """Codex CLI: its rollouts, with a line for each answer of the model, each result of a tool, and each other event."""
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import text_of_blocks
+from haltline.schemas import expressions as re
 from haltline.streams.importing.messages import args_of, parsed, text_of
 from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn

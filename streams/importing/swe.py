@@ -1,14 +1,16 @@
 """SWE-agent (`.traj`, a list of steps) and mini-SWE-agent (`.traj.json`, a list of messages; before 2.0 and since)."""
 
-import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from haltline.schemas import expressions as re
 from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.steps import Part, Step, ended, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment, objects
 
-_FENCE = re.compile(r"```(?:bash|mswea_bash_command)\s*\n(.*?)\n```", re.DOTALL)
+_FENCE = re.compile(
+    r"```(?:bash|mswea_bash_command)[^\S\n]*+(?:\n[^\S\n]*+(?=\n(?!```)))*+\n(.*?)(\n```|\Z)", re.DOTALL
+)
 _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 
@@ -71,7 +73,7 @@ def _commands(message: dict[str, Any]) -> list[str]:
     if actions:
         return [action["command"] for action in actions if isinstance(action.get("command"), str)]
     content = message.get("content")
-    found = _FENCE.findall(content) if isinstance(content, str) else []
+    found = [one for one, end in _FENCE.findall(content) if end] if isinstance(content, str) else []
     return found if len(found) == 1 else []  # with none or several, the model is asked again
 
 

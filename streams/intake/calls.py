@@ -3,7 +3,6 @@
 Each takes the JSON object of a request, and returns a status and a JSON value. Raises Bad for an unusable request.
 """
 
-import re
 import uuid
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
@@ -12,6 +11,7 @@ from haltline.interventions.agent.described import CutArguments, DescribedError,
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.held_secrets import MAX_SENT
 from haltline.interventions.agent.refused import Refused
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Kind, Novelty, Outcome, SentSecret, Usage
 from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply

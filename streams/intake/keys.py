@@ -13,7 +13,6 @@ A file of keys is TOML, one table for each key:
 """
 
 import hashlib
-import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -24,6 +23,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
 from haltline.streams.intake.problems import Bad, TooOften

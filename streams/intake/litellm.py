@@ -6,7 +6,6 @@ changed, so such a response is blocked as a whole. docs/gateways.md is the page 
 """
 
 import hashlib
-import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
@@ -17,6 +16,7 @@ from haltline.interventions.agent.call import NotMade
 from haltline.interventions.agent.frame.session import Denied, FrameworkSession, with_hints
 from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.refused import Refused
+from haltline.schemas import expressions as re
 from haltline.streams.intake.keys import OPEN, Key
 from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.sessions import Sessions
@@ -33,7 +33,7 @@ NO_SESSION: Final = (
 OTHER_AGENT: Final = "other_agent"
 OUT_OF_SCOPE: Final = "out_of_scope"
 _EXPLICIT: Final = ("x-litellm-trace-id", "x-litellm-session-id")
-_VENDORS: Final = re.compile(r"x-(.+-)?session-id")
+_VENDORS: Final = re.compile(r"\Ax-(.+-)?session-id")
 _CODEX: Final = frozenset({"session-id", "session_id", "thread-id", "conversation_id"})
 _HIDDEN: Final = "[present]"
 

@@ -6,7 +6,6 @@ key, so that no connection is held while a person decides on a call.
 """
 
 import asyncio
-import re
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiohttp import web
 
+from haltline.schemas import expressions as re
 from haltline.streams.intake.problems import Bad, Busy
 
 MAX_KEPT: Final = 4096

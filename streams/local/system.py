@@ -1,11 +1,11 @@
 """The processor's processes on one machine: for `haltline up`, the demo and tests."""
 
-import re
 import urllib.error
 import urllib.request
 from collections.abc import Sequence
 from typing import Final
 
+from haltline.schemas import expressions as re
 from haltline.streams.local.embedded_broker import FETCH_WAIT_MS
 from haltline.streams.local.subprocesses import Child, Children
 
@@ -13,7 +13,7 @@ READY_WITHIN_S: Final = 90.0
 """Some seconds are usual: Faust loads, and a new group waits 3 s for more members."""
 
 _MODULE = "haltline.cli"
-_SERVES = re.compile(r"serves .* on port (\d+)")
+_SERVES = re.compile(r"serves .{0,200} on port (\d+)")
 _ANSWER_WITHIN_S = 2.0
 
 

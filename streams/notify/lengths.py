@@ -1,10 +1,11 @@
 """Durations in documents: 90s, 15m, 1h30m. Pure."""
 
-import re
 from datetime import timedelta
 from typing import Final
 
-_PART: Final = re.compile(r"(\d+(?:\.\d+)?)(d|h|m|s)")
+from haltline.schemas import expressions as re
+
+_PART: Final = re.compile(r"(?<!\d)(\d+(?:\.\d+)?)(d|h|m|s)")
 _UNIT: Final = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 
 

@@ -7,7 +7,6 @@ probation, so that nothing remains. Each canary has its own agent and target, be
 repeatedly stays stopped, as intended.
 """
 
-import re
 import time
 import uuid
 from collections.abc import Mapping
@@ -16,6 +15,7 @@ from typing import Final
 
 from haltline.interventions.agent import Guard, Level, Refused
 from haltline.interventions.agent.refused import NO_VERDICT
+from haltline.schemas import expressions as re
 from haltline.schemas.control import CommandKind, ControlRecord
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import Task

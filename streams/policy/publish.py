@@ -1,12 +1,12 @@
 """Publishing of policy documents to the topic that workers follow."""
 
-import re
 from collections.abc import Mapping
 from typing import Final
 
 import orjson
 from confluent_kafka import TopicPartition
 
+from haltline.schemas import expressions as re
 from haltline.schemas.policy import Policy, Published
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_record import LogRecord

@@ -1,12 +1,13 @@
 """The ends of a range, as texts: a time, how long ago, or offsets of partitions. Pure."""
 
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-_BACK: Final = re.compile(r"-(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
-_OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
+from haltline.schemas import expressions as re
+
+_BACK: Final = re.compile(r"\A-(?:(\d+(?:\.\d+)?)d)?(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s)?")
+_OFFSETS: Final = re.compile(r"\A\d+:\d+(,\d+:\d+)*")
 _UNITS_MS: Final = (86_400_000, 3_600_000, 60_000, 1000)
 
 

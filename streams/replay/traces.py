@@ -13,7 +13,6 @@ those of older producers, from the texts that they have.
 """
 
 import gzip
-import re
 import zlib
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -24,6 +23,7 @@ import orjson
 from pydantic import ValidationError
 
 from haltline.interventions.agent.novelty import SeenWords
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.problems import problem_of
 from haltline.streams.regular_file import open_file

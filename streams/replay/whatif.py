@@ -1,7 +1,6 @@
 """The comparison of two policies on the same sessions, or of several values of a setting. Pure."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from typing import Any, Final
 import orjson
 
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.schemas import expressions as re
 from haltline.schemas.decisions import Level
 from haltline.schemas.policy import Policy
 from haltline.streams.policy.loader import BadPolicy, parse_policy
@@ -22,7 +22,7 @@ MOVES: Final = "moves"
 SAME: Final = "same"
 
 _RUNAWAY: Final = frozenset({CONFIRMED, MISSED})
-_SWEEP: Final = re.compile(r"(rules\.[\w.-]+?\.settings\.\w+)=([^,]+(?:,[^,]+)*)")
+_SWEEP: Final = re.compile(r"\A(rules\.[\w.-]+?\.settings\.\w+)=([^,]+(?:,[^,]+)*)")
 
 
 def change_of(new: Result, old: Result) -> str:

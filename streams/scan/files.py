@@ -1,12 +1,12 @@
 """One history in, its sessions with what was wasted out."""
 
 import gc
-import re
 from collections import Counter
 from pathlib import Path
 from typing import Final
 
 from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core

@@ -1,7 +1,6 @@
 """`haltline audit export`: the table, or a part of it, as a file or on standard output."""
 
 import os
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +10,7 @@ import typer
 
 from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import Exit, fail, say
+from haltline.schemas import expressions as re
 
 _AT_LINE = re.compile(r" at line \d+, column \d+")
 

@@ -5,10 +5,9 @@ A file that existed before may count, as in `creations`. Appending to a file or 
 Misses: computed names; functions of the program's own; files that a library writes by itself.
 """
 
-import re
-
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.commands.paths import canonical
+from haltline.schemas import expressions as re
 
 _MAX_MADE = 16
 _NAME = r"""[a-zA-Z]{0,2}(?P<quote%d>['"])(?P<name%d>[^'"\n{}$\\]{1,160})(?P=quote%d)"""

@@ -4,7 +4,6 @@ Misses: computed texts; files that are renamed by a computed name; methods of th
     unknown type.
 """
 
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
@@ -24,6 +23,7 @@ from haltline.detectors.commands.code.values import (
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_DEPTH = 40
 _MAX_CALLS = 1024

@@ -9,7 +9,6 @@ Misses: computed paths and statements; methods of the program's own classes on a
 that are defined in one call and called in another; data that a program reads before it deletes it.
 """
 
-import re
 from collections.abc import Iterator
 
 from haltline.detectors.commands.code import known_calls, meanings, results
@@ -25,14 +24,15 @@ from haltline.detectors.commands.code.values import (
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import OPENED, listed
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _MAX_CODE_DEPTH = 3
 _DEFINES = frozenset(("def", "function", "func", "fn", "sub"))
 _PRECEDES = frozenset(listed("return await new yield if elif else while try with async defer do"))
 """Words before a statement or an expression."""
 _PERL_OPENS = re.compile(
-    r"""\bopen\b\s*\(?\s*(?:my\s+|our\s+|local\s+)?[\$*]?(?P<handle>\w+)\s*,\s*(['"])\s*\+?>(?!>)[:\w()-]*"""
-    r"""(?:\2\s*,\s*(['"])(?P<path>[^'"\n]+)\3|\s*(?P<glued>[^'"\n>]+)\2)"""
+    r"""\bopen\b\s*+\(?\s*+(?:my\s+|our\s+|local\s+)?[\$*]?(?P<handle>\w+)\s*,\s*(['"])\s*\+?>(?!>)(?=[^'"]*+\2)[:\w()-]*"""
+    r"""(?:\2\s*,\s*(['"])(?P<path>[^'"\n]+)\3|\s*+(?P<glued>[^'"\n>]{1,300})\2)"""
 )
 """`open(F, ">", "x")` and `open F, ">x"`."""
 _OF_DATABASES = ("sql", "thing", "act:")

@@ -3,9 +3,8 @@
 Misses: functions and methods that the program names itself; clients whose methods are not named after their effect.
 """
 
-import re
-
 from haltline.detectors.commands.model import listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 PATHS = frozenset(listed("""
@@ -87,7 +86,7 @@ _UNMISTAKABLE = frozenset((
 
 _IN_MEMORY = re.compile(r"['\"]:memory:['\"]|sqlite(?:\+\w+)?:///?(?::memory:)?['\"]")
 _ELSEWHERE = re.compile(
-    r"\bhost\b|psycopg|mysql|postgres|mongo|boto3|redis|cassandra|oracle|snowflake|bigquery|\w+://(?!['\"]|/?:memory:)"
+    r"\bhost\b|psycopg|mysql|postgres|mongo|boto3|redis|cassandra|oracle|snowflake|bigquery|\w://(?!['\"]|/?:memory:)"
     r"|connect\((?!\s*['\"]:memory:)",
     re.IGNORECASE,
 )

@@ -3,7 +3,6 @@
 Misses: functions and methods with other names; arguments that are computed.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -13,10 +12,11 @@ from haltline.detectors.commands.code.targets import named_by
 from haltline.detectors.commands.code.values import MAX_TEXTS, NONE, CallSite, CodeCall, Value
 from haltline.detectors.commands.effects import methods, requests
 from haltline.detectors.commands.model import OPENED, listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
 _RENAMES = frozenset(listed("os.rename os.replace shutil.move fs.renameSync fs.rename File.rename FileUtils.mv"))
-_LOST_THERE = re.compile(r"/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/")
+_LOST_THERE = re.compile(r"\A(?:/(?:var/)?tmp(?:/|$)|/dev/shm|.*/\.?Trash/)")
 _DONE_WITH = frozenset(("ReceiptHandle", "receipt_handle", "Entries", "ack_ids", "ack_id", "lock_token"))
 """Arguments of calls that acknowledge a message."""
 _HTTP = frozenset(("POST", "PUT", "PATCH"))
@@ -34,7 +34,7 @@ _NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "Text
 """Calls that return an empty value when called without arguments."""
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
-_COMMAND = re.compile(r"\s*(?:sudo\s+)?[\w./-]+(?:\s|$)")
+_COMMAND = re.compile(r"\A\s*+(?:sudo\s+)?[\w./-]+(?:\s|$)")
 _REQUESTS = re.compile(r"http|axios|faraday|\b(?:got|ky|session)\b", re.IGNORECASE)
 """Names of HTTP clients."""
 _TOOL = re.compile(r"[A-Za-z][\w.-]{3,63}")

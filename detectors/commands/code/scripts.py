@@ -6,7 +6,6 @@ Misses: script files, unless the session itself wrote them (see `file_destructio
     extensions; `{name}` in a shell line of a notebook, which is not replaced.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 
 from haltline.detectors.commands.code import interpreter
@@ -14,6 +13,7 @@ from haltline.detectors.commands.code.values import CodeCall
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "python": ("-c",),
@@ -48,7 +48,7 @@ _SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
 _SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
 _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
 INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
-_CELL = re.compile(r"\A\s*%%(?P<magic>\w+)[^\n]*\n(?P<body>.*)\Z", re.DOTALL)
+_CELL = re.compile(r"\A\s*%%(?P<magic>\w++)[^\n]*+\n(?P<body>.*)\Z", re.DOTALL)
 _LINE = re.compile(
     r"^[ \t]*(?:\w+\s*=\s*)?(?:!!?|%(?:sx|system|sc)\s+(?:\w+=)?|%(?=(?:rm|rmdir|mv|cp)\b)|%%?(?:sh|bash)\s+)"
     r"(?P<command>[^\n]+)$",

@@ -3,9 +3,10 @@
 Misses: computed names; unusual keywords that name the target.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Protocol
+
+from haltline.schemas import expressions as re
 
 _TELLING = (
     "asset_id", "table", "table_id", "TableName", "Bucket", "bucket", "Key", "key", "name", "Name", "id", "dataset",

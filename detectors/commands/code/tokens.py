@@ -7,11 +7,11 @@ Misses: strings that only the language's grammar separates from punctuation (reg
 `%q{}`, heredocs of Perl, PHP and Ruby), character escapes other than `\x72` and `\u0072`.
 """
 
-import re
 from collections.abc import Callable
 from typing import NamedTuple
 
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 _TOKEN = r"""[ \t\f\r]*+(?:
     (?P<name>(?!qw\b)[^\W\d]\w*+(?!['"`])|[$@][^\W\d]\w*)
@@ -38,11 +38,11 @@ _BRACES = re.compile(
 _PYTHON = re.compile(
     r"^[ \t]*(?:import[ \t][\w., ]+$|from[ \t]+[\w.]+[ \t]+import|def[ \t]+\w+\("
     r"|with[ \t].+:$|for[ \t].+:$|try:|print\()",
-    re.M,
+    re.MULTILINE,
 )
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.)|\n)", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
-_FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*)[^{}]*\}")
+_FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*+)[^{}]*+\}")
 
 
 class Token(NamedTuple):

@@ -3,12 +3,12 @@
 Misses: computed numbers; texts that are built character by character.
 """
 
-import re
 from dataclasses import dataclass, field
 from itertools import islice, product
 from typing import NamedTuple
 
 from haltline.detectors.commands.shell.decoding import from_base64
+from haltline.schemas import expressions as re
 
 MAX_TEXTS = 64
 MAX_TEXT_CHARS = 64 * 1024

@@ -3,13 +3,13 @@
 Misses: languages that put the verb last; how the other agent interprets the order.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.effects.tools import pairs
 from haltline.detectors.commands.model import listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _STARTS = frozenset((
@@ -39,9 +39,9 @@ _RELEASES, _PRODUCTION = frozenset(("deploy", "release", "rollout")), frozenset(
 _TAKES_AWAY = r"""delete|drop|destroy|wipe|erase|purge|truncate|terminate|remove|rm|nuke|shred|tear\s+down|decommission
     |uninstall|get\s+rid\s+of|clear(?:\s+out)?|empty|obliterate|force[- ]push|overwrite"""
 _ORDER = re.compile(
-    rf"""\s*(?:(?:please|now|just|then|first|next|finally|lastly|also|afterwards|immediately|permanently|kindly|completely|force
+    rf"""\A\s*+(?:(?:please|now|just|then|first|next|finally|lastly|also|afterwards|immediately|permanently|kindly|completely|force
     |go(?:\s+ahead)?(?:\s+and)?|you\s+(?:must|should|can|may)|i\s+(?:want|need)\s+you\s+to|your\s+(?:task|job)\s+is\s+to
-    |after\s+that|make\s+sure\s+to|be\s+sure\s+to|can\s+you|could\s+you|connect\s+and)[\s,:]+)*
+    |after\s+that|make\s+sure\s+to|be\s+sure\s+to|can\s+you|could\s+you|connect\s+and)[\s,:]++)*
     (?P<verb>(?P<loses>{_TAKES_AWAY})
     |email|e-mail|broadcast|tweet|send\s+(?:an?\s+)?(?:e-?mails?|messages?|newsletters?|sms|payments?|money)
     |revoke|publish|pay|refund|transfer|buy|cancel|shut\s+down|reset|grant|make)
@@ -49,10 +49,10 @@ _ORDER = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _SENTENCES = re.compile(r"(?<=[.!?:])\s+|[;\n]+")
-_CLAUSES = re.compile(r",\s+|\s+(?=(?:and|then|und|et|y)\s)", re.IGNORECASE)
+_CLAUSES = re.compile(r",\s+|(?<!\s)\s+(?=(?:and|then|und|et|y)\s)", re.IGNORECASE)
 _AND = re.compile(r"(?:(?:and|then|und|et|y)\s+)+", re.IGNORECASE)
 _TELLS_OF_CODE = re.compile(
-    r"\s*(?:please\s+)?(?:add|implement|write|create|build|refactor|fix|explain|review|describe|document|check|design|test|investigate"
+    r"\A\s*(?:please\s+)?(?:add|implement|write|create|build|refactor|fix|explain|review|describe|document|check|design|test|investigate"
     r"|research|find|summari[sz]e|search|list|look|show|verify|confirm|analy[sz]e|rename|read\s+about|do\s+not|don't|never|avoid)\b",
     re.IGNORECASE,
 )

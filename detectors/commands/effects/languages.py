@@ -6,10 +6,10 @@ prefix, `*stem*` any part of a word. A stem in another script matches anywhere.
 Misses: unlisted languages and words; phrases whose meaning differs from their words.
 """
 
-import re
 import unicodedata
 from functools import lru_cache
 
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import FOREIGN_VERBS, IN_OTHER_LETTERS, words
 
 _TABLE = """
@@ -104,7 +104,7 @@ def _read() -> tuple[dict[str, str], dict[str, str], re.Pattern[str], re.Pattern
     return (
         whole,
         {stem.strip("*"): english for stem, english in parts.items()} | others,
-        re.compile(rf"(?:{latin})|.*?(?P<within>{within})"),
+        re.compile(rf"\A(?:{latin}|.*?(?P<within>{within}))"),
         re.compile("|".join(map(re.escape, sorted(others, key=len, reverse=True)))),
     )
 

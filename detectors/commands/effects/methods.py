@@ -3,7 +3,6 @@
 Misses: clients whose methods are not named after their effect; computed arguments.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -13,6 +12,7 @@ from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.detectors.commands.sql_tokens import holds_for_every_row
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _MONEY_OBJECTS = frozenset(listed("""
@@ -101,7 +101,7 @@ _MAX_PROGRAM_CHARS = 16 * 1024
 _MODELS = re.compile(r"repo|model|collection|manager|(?:^|\.)[A-Z]\w*$")
 _CONDITION = re.compile(r"\.(?:where|filter|find_by|limit)\b")
 _EVERY_ROW = re.compile(
-    r"(?:[\w.]*\.)?(?:(?:from_?|table|objects|query|all|knex|createQueryBuilder|newQuery)\.update(?:\.set)?"
+    r"\A(?:[\w.]*\.)?(?:(?:from_?|table|objects|query|all|knex|createQueryBuilder|newQuery)\.update(?:\.set)?"
     r"|update\.(?:set|values))(?:\.(?:execute|returning|run|select|then|catch|exec|all))*"
 )
 """A chain of calls that builds a statement without a condition."""

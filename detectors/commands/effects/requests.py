@@ -6,7 +6,6 @@ server (`localhost` with one of the usual ports) have no effect on others and ar
 Misses: effects that only the body shows, except for a few words; services with uninformative paths.
 """
 
-import re
 from collections.abc import Mapping
 from itertools import islice
 from typing import Any
@@ -15,25 +14,26 @@ import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
 
 _TABLE = r"""
 destroys | DELETE | .
-destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w+|delete[_-](all|project|user|account|table|database|\w+))(/|$|\?|&)
-destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|snapshots/(\S+/)?recover|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
+destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w{1,480}|delete[_-]\w{1,480})(/|$|\?|&)
+destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|snapshots/(\S{1,480}/)?recover|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
 destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
 overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
 spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
 sends | POST PUT | /(mail/send|messages(\.json)?|sms|send|sendmail|send_?email|emails?|broadcasts?|newsletters?/send|tweets|statuses(/update)?|statuses/update\.json|campaigns/[^/]+/(actions/)?send|posts|publish|notify_all|calls(\.json)?|push/send|notifications/broadcast|releases|deployments|sendMessage)/?($|\?)
-hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]*/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
-hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]*(destroy|delete|drop|purge|wipe|teardown|truncate)
-overwrites | PATCH | /rest/v1/\w+/?($|\?(select=[^&]*&?)?$|\?\w*(id|pk|uuid)=(neq\.(0|-1|[0-]{36})|gte?\.(0|-1)|not\.is\.null)$)
+hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]{0,480}/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
+hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]{0,200}(destroy|delete|drop|purge|wipe|teardown|truncate)
+overwrites | PATCH | /rest/v1/\w+/?($|\?(select=[^&]{0,480}&?)?$|\?\w*(id|pk|uuid)=(neq\.(0|-1|[0-]{36})|gte?\.(0|-1)|not\.is\.null)$)
 exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|memberships|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
 """
 _CHATS = re.compile(
     r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/|office\.com/webhook|chat\.googleapis\.com/"
     r"|api\.telegram\.org/bot[^/]*/send|slack\.com/api/(?:chat\.(?:post|schedule)|files\.upload)|/hooks/[a-z0-9]{10,}"
-    r"|qyapi\.weixin|oapi\.dingtalk|open\.feishu\.cn/open-apis/bot|graph\.facebook\.com/.*/(?:feed|messages)"
+    r"|qyapi\.weixin|oapi\.dingtalk|open\.feishu\.cn/open-apis/bot|graph\.facebook\.com/.{0,480}/(?:feed|messages)"
     r"|api\.(?:x|twitter)\.com/\d[\d.]*/(?:tweets|dm_)|api\.linkedin\.com/\w+/(?:ugcP|p)osts|webexapis\.com/v1/messages",
     re.IGNORECASE,
 )
@@ -48,8 +48,8 @@ _ROWS = tuple(
     for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
 )
 _OWN_SERVER = re.compile(
-    r"(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
-    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$)"
+    r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
+    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
 )
 _QUERY_ONLY = re.compile(
     r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
@@ -65,16 +65,16 @@ _IN_BODY = re.compile(
     r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
     r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
     r"""|\bDETACH\s+DELETE\b|<delete>|["']delete["']\s*:\s*\{|\bREMOVE\s+\w+\s+IN\b"""
-    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*,?\s*)+\}|lifecycle[\w.]*["']?\s*:|["']\w*(?:replicas|desired\w*)["']?\s*:\s*0"""
-    r"""|["'][\w.]*(?:retention|expir[ey]\w*|expiration|ttl|delete_after)[\w.]*["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
-    r"""|["']\w*versioning\w*["']\s*:\s*["']?(?:suspended|disabled|false)\b""",
+    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*+(?:,\s*+)?)+\}|lifecycle[\w.]{0,80}["']?\s*:|["'](?:\w*replicas|(?>\w*?desired)\w*+)["']?\s*:\s*0"""
+    r"""|["'](?>[\w.]*?(?:retention|expir[ey]|expiration|ttl|delete_after))[\w.]*+["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
+    r"""|["'](?>\w*?versioning)\w*+["']\s*:\s*["']?(?:suspended|disabled|false)\b""",
 )
 """Bodies that delete or disable. The last lines (replicas, retention, versioning) repeat rows of `tools.SETTINGS`, which do
 not count for POST."""
 _CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480
 _FIELD = re.compile(r"""["']?([\w.-]{2,40})["']?\s*:?[:=]\s*["']?([^"'&\s,{}\[\]]{1,80})""")
-_REQUEST_LINE = re.compile(r"\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
+_REQUEST_LINE = re.compile(r"\A\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
 _BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
 """The effects of settings that count in a POST request, which usually creates something new."""
 _MAX_BODY_CHARS = 4096

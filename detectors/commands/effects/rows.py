@@ -14,7 +14,6 @@ act of `effect!` is SEVERE.
 Misses: abbreviated options; values of options before the words of programs outside `GLOBAL_OPTIONS`.
 """
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
@@ -26,12 +25,13 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction, l
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS, SYNONYMS
+from haltline.schemas import expressions as re
 
 ANY = "*"
 """Matches every program."""
 _DRY = frozenset(listed("--dry-run --dryrun --dry_run -whatif --what-if --simulate --preview-only --plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
-_PART_OF_A_WORD = re.compile(r"\w*\*[\w*]*")
+_PART_OF_A_WORD = re.compile(r"(?<!\w)\w*\*[\w*]*")
 _CELLS = re.compile(r"\s\|(?=\s|$)")
 _ALSO: Mapping[str, tuple[str, ...]] = {
     program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)

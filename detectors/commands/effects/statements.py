@@ -6,10 +6,9 @@ CQL and MongoDB scripts.
 Misses: conditions that are true because of what is in the database.
 """
 
-import re
-
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_production, is_throwaway
+from haltline.schemas import expressions as re
 
 _TABLE = r"""
 exposes | \bGRANT\s+(?:ALL(?:\s+PRIVILEGES)?|OWNERSHIP|CONTROL|DBA|SUPER|SYSADMIN|IMPERSONATE)\b[^;]{0,200}?\bTO\s+(?P<on>[^;]{1,80})

@@ -8,7 +8,6 @@ A line of `SETTINGS` is `effect | argument | value`, both full-match patterns, f
 Misses: uninformative names; service-specific argument names.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
@@ -16,6 +15,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _NAMES = """
@@ -153,10 +153,10 @@ exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w
 exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
 exposes | (\w+_)?(type|group|group_(id|name)) | ((super|global|org|organization|system|site|domain|cluster)[_ -]?)?(admins?|administrators?|superusers?|owners?)
 exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn|scopes? | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
-destroys | (\w+_)?retention\w*(days|hours|period|ms|seconds|policy)?\w*|retention(\.\w+)?|\w*expir\w*_?(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
-destroys | (\w+_)?(delete|purge|destroy|erase)\w*_(after|days)\w* | [0-7]
+destroys | (\w+_)?retention\w*|retention(\.\w+)?|\w*expir\w{0,80}(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
+destroys | (\w+_)?(delete|purge|destroy|erase)\w{0,80}_(after|days)\w* | [0-7]
 destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
-destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w*nodes|capacity|dynos|concurrency) | 0
+destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w{0,80}nodes|capacity|dynos|concurrency) | 0
 destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
 destroys | (is_)?active | false
 destroys | (is_)?(blocked|banned|suspended|deactivated) | true
@@ -240,7 +240,11 @@ NAMES = _names(_NAMES)
 
 def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     effect, named, valued = (cell.strip() for cell in line.split(" | "))
-    return ActEffect(effect), re.compile(named, re.IGNORECASE), re.compile(valued, re.IGNORECASE)
+    return (
+        ActEffect(effect),
+        re.compile(rf"\A(?:{named})", re.IGNORECASE),
+        re.compile(rf"\A(?:{valued})", re.IGNORECASE),
+    )
 
 
 SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))

@@ -3,13 +3,13 @@
 Misses: service-specific argument names.
 """
 
-import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, TypeAlias
 
 from haltline.detectors.commands.effects.tools import words_of_all
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.schemas import expressions as re
 
 Args: TypeAlias = Mapping[str, Any]
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))

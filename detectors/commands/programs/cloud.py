@@ -4,7 +4,6 @@ Misses: the contents of a plan file (`terraform apply plan.out`, `apply -replace
 with `--cli-input-json`; revoked policies and access; unlisted clouds.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from itertools import chain
 
@@ -16,10 +15,11 @@ from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse_greedily
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
-_BUCKET = re.compile(r"[a-z0-9]+://([^/]+)(?:/(.*))?", re.DOTALL)
+_BUCKET = re.compile(r"\A[a-z0-9]+://([^/]+)(?:/(.*))?", re.DOTALL)
 _ALL_OBJECTS = frozenset(("", "*", "**"))
 
 
@@ -50,7 +50,7 @@ _AWS_FLAGS = frozenset(listed("""
 _AWS_DESTROYS = re.compile(r"(?:delete|terminate|deregister|purge|batch-delete|schedule-key-deletion)(?:-.*)?")
 _AWS_HARMLESS = frozenset(("delete-message", "delete-message-batch", "delete-tags", "delete-item-tags"))
 _AWS_NAMES = re.compile(
-    r"--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
+    r"\A--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
 )
 _SEVERE_THINGS = re.compile(
     r"(?:db|database|table|snapshot|volume|disk|bucket|stack|cluster|backup|vault|recovery-point|file-system|hosted-zone"

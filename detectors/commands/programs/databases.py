@@ -7,7 +7,6 @@ Misses: SQL in files (`psql -f x.sql`, `mysql < x.sql`) unless a heredoc writes 
 in configuration files.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
@@ -21,6 +20,7 @@ from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
 from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
@@ -203,7 +203,7 @@ def _databricks(invocation: Invocation) -> Iterator[Destruction]:
 def _dbt(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options("--args --target -t --profiles-dir --project-dir")
     if options.operands[:1] == ("run-operation",) and destroying_verb("".join(options.operands[1:2])):
-        name = re.search(r"[\w.]+\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
+        name = re.search(r"[\w.]\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
         yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
 
 
@@ -214,7 +214,7 @@ _GENERIC_VERBS = frozenset(listed("""
 _GENERIC_ENDS = frozenset(("flush", "clear", "empty", "remove", "disable"))
 _MILD = frozenset(("cache", "caches", "dns", "log", "logs", "test", "screen", "history", "buffer", "label", "tag"))
 _STATEMENT = re.compile(
-    r"\s*(?:delete\s+from|drop\s+(?:table|database|schema)|truncate|update\s+\S+\s+set)\s", re.IGNORECASE
+    r"\A\s*(?:delete\s+from|drop\s+(?:table|database|schema)|truncate|update\s+\S+\s+set)\s", re.IGNORECASE
 )
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))

@@ -3,13 +3,13 @@
 Misses: partitions by numbers, tools of storage arrays.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import device_loss, is_disk, lost_path
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 _FILLERS = frozenset(("if=/dev/zero", "if=/dev/null", "if=/dev/urandom", "if=/dev/random"))

@@ -3,28 +3,28 @@
 Edits of lines (`3d`, `/import os/d`, `s/a/b/`) are normal work. Misses: scripts in files; keys that are typed.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import AWK_NEVER, lost_path
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
 _SED_EMPTIES = re.compile(
-    r"\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$)\s*!?\s*[dD]|[dD]|[01]~1\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
+    r"\A\s*(?:(?:[0-5]?,\s*(?:\$|\d{4,})|[0-5],\$)\s*+!?\s*+[dD]|[dD]|[01]~1\s*d|\$!d|[1-5]!d|[1-5]?q|Q)\s*"
 )
 _SED_BY_LINE = re.compile(
-    r"\s*(?:/(?P<of>(?:[^/\\]|\\.)*)/I?\s*(?P<other>!?)\s*[dD]|s(?P<mark>[/|,#@])(?P<all>.*)(?P=mark)(?P=mark)g?)\s*"
+    r"\A\s*(?:/(?P<of>(?:[^/\\]|\\.)*)/I?\s*+(?P<other>!?)\s*+[dD]|s(?P<mark>[/|,#@])(?P<all>.*)(?P=mark)(?P=mark)g?)\s*"
 )
 """Commands for the lines that match a pattern."""
 _LINES = ("id,name,day", "1,Ada L,20-01", "x", "# a: b = c", '{"a": [1]}', "ZZ 9 (k)", "42")
 """Examples of lines in any file: a command that removes all of them removes nearly everything."""
 _MAX_PATTERN_CHARS = 40
 _EX_EMPTIES = re.compile(
-    r":?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*"
+    r"\A(?::?\s*(?:silent!?\s*)?(?:%|1,\$|0,\$|,|1,\.)\s*d(?:el(?:ete)?)?\s*[_a-z\"]?\s*(?:\|.*)?|.*\bnorm(?:al)?!?\s+(?:gg\s*\"?_?dG|ggVG\s*\"?_?[dxc]|:?%d).*|g/\^?\.?\*?/d.*)"
 )
 _LISP_EMPTIES = re.compile(r"erase-buffer|delete-region\s+\(point-min\)|kill-region\s+\(point-min\)")
 _PRINTS = re.compile(r"\bprint|\bputs\b|\$_\s*\.?=\s*[^\"'\s;]|\bsay\b|s/|tr/|y/")
@@ -33,7 +33,7 @@ _CLEARS = re.compile(
     r"\$_\s*=\s*(?:\"\"|''|undef|q\(\))|\bundef\s+\$_|s([/|,{])\^?\.[*+]\$?(?:\\n)?\1\1|\$_\.(?:clear|replace\(\"\"\))"
 )
 _VALUED = frozenset(("-c", "--cmd", "-S", "-s", "-u", "-w", "-W", "-i"))
-_BLOCK = re.compile(r"\{[^}]*\}")
+_BLOCK = re.compile(r"\{[^}]{0,300}\}")
 """Commands for the lines of one address."""
 _IN_PLACE = re.compile(r"--in-place.*|-[nErszpalw0]*i\S*")
 _MAX_WORDS = 256
@@ -63,7 +63,7 @@ def _takes_every_line(command: str) -> bool:
     if found is None or len(text) > _MAX_PATTERN_CHARS or re.search(r"\)\\?[*+?{]|\[:|(?:[*+].*){4}", text):
         return False
     try:
-        pattern = re.compile(text)
+        pattern = re.compile_given(text)
     except re.error:
         return False
     if found["mark"]:
@@ -77,7 +77,7 @@ def sed(invocation: Invocation) -> Iterator[Destruction]:
     scripts, files = _scripts(words, ("-e", "--expression"))
     if not any(_IN_PLACE.fullmatch(word) for word in words):
         if invocation.stdin == "" or files == ["/dev/null"]:
-            for found in filter(None, (re.fullmatch(r"\s*w\s+(\S+)\s*", script) for script in scripts)):
+            for found in filter(None, (re.fullmatch(r"\A\s*w\s+(\S+)\s*", script) for script in scripts)):
                 yield lost_path("truncate", invocation, found[1])
         return
     commands = [part for script in scripts for part in re.split(r"[;\n]", _BLOCK.sub("", script))]
@@ -101,8 +101,10 @@ def _by_line(invocation: Invocation) -> Iterator[Destruction]:
             yield lost_path("truncate", invocation, file)
 
 
-_AWK_WRITES = re.compile(r"""\bprintf?\b(?P<printed>[^;{}|>\n]*)>(?!>)\s*(?:"(?P<file>[^"\n]+)"|(?P<own>FILENAME\b))""")
-_AWK_RULE = re.compile(r"[^{};]*\{[^{}]*\}")
+_AWK_WRITES = re.compile(
+    r"""\bprintf?\b(?P<printed>[^;{}|>\n]{0,300})>(?!>)\s*(?:"(?P<file>[^"\n]+)"|(?P<own>FILENAME\b))"""
+)
+_AWK_RULE = re.compile(r"(?<![^{};])[^{};]*\{[^{}]*\}")
 _AWK_VALUED = frozenset(("-F", "-v", "-f", "-i"))
 
 
@@ -110,10 +112,10 @@ def _awk(invocation: Invocation) -> Iterator[Destruction]:
     """`awk -i inplace 0 FILE`; `print > FILE` without content, or into the input file."""
     options = parse(invocation.argv[1:_MAX_WORDS], _AWK_VALUED)
     program, *files = options.operands or ("",)
-    files = [file for file in files if not re.match(r"\w+=", file)]
+    files = [file for file in files if not re.match(r"\A\w+=", file)]
     if "inplace" in options.values("-i") and (
         AWK_NEVER.match(program)
-        or re.fullmatch(r"\s*/\^?\$\^?/\s*", program)
+        or re.fullmatch(r"\A\s*/\^?\$\^?/\s*", program)
         or (re.search(r"print|getline", program) is None and _AWK_RULE.sub("", program).strip(" ;\n") == "")
     ):
         for file in files:

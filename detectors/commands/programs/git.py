@@ -6,7 +6,6 @@ Misses: git aliases; `git checkout X` where X is a file without a suffix that lo
 `commit --amend`; hooks; pushes by a configured `push.default` or `remote.*.mirror`; `git config`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from msgspec.structs import replace
@@ -17,6 +16,7 @@ from haltline.detectors.commands.names import is_agents_branch, is_main_branch, 
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
+from haltline.schemas import expressions as re
 
 _GLOBAL_VALUE_OPTIONS = frozenset(("-C", "-c", "--git-dir", "--work-tree", "--namespace", "--config-env"))
 _PUSH_VALUE_OPTIONS = frozenset(("-o", "--push-option", "--repo", "--receive-pack", "--exec"))
@@ -24,7 +24,7 @@ _FORCE = ("-f", "--force", "--force-with-lease", "--force-if-includes")
 # `git checkout setup.py` is a file, `git checkout v1.2` is not: a suffix starts with a letter.
 _FILE_SUFFIX = re.compile(r".\.[a-z][a-z0-9]{0,7}$", re.IGNORECASE | re.ASCII)
 
-_RELEASE = re.compile(r"refs/tags/.+|v?\d+\.\d[\w.-]*")
+_RELEASE = re.compile(r"\A(?:refs/tags/.+|v?\d+\.\d[\w.-]*)")
 """A tag that is already published: overwriting it does not make it the session's own."""
 
 Reader = Callable[[Invocation, tuple[str, ...]], Iterator[Destruction]]

@@ -3,7 +3,6 @@
 Misses: `curl -K`, bodies in files, requests whose path and body are uninformative.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from urllib.parse import unquote_plus
 
@@ -16,6 +15,7 @@ from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
 _CURL_VALUE_OPTIONS = frozenset(listed("""

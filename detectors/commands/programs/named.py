@@ -6,7 +6,6 @@ Misses: scripts whose names do not begin or end with a verb of the list, or name
 development is run after each edit; effects that the name of a script does not show.
 """
 
-import re
 from collections.abc import Iterator
 
 from haltline.detectors.commands.code.scripts import INTERPRETERS
@@ -15,6 +14,7 @@ from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_test, is_throwaway
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SHELLS
+from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import words
 
 _VERBS = frozenset(listed("destroy wipe purge nuke obliterate decommission deprovision"))

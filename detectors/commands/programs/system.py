@@ -5,11 +5,11 @@ Stopping services and processes destroys no data and is ignored.
 Misses: editing of `/etc` by other means, kernel and boot settings, snaps.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

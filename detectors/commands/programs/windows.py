@@ -5,7 +5,6 @@ blanks; a backslash is read as in a Unix shell, so `C:\data` is `C:data` in targ
 `pwsh -c`.
 """
 
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +13,7 @@ from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 

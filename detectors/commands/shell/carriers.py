@@ -3,7 +3,6 @@
 Misses: programs that read the command from a file; keys sent to a terminal one by one; their less common options.
 """
 
-import re
 import shlex
 from collections.abc import Callable, Mapping
 
@@ -11,11 +10,12 @@ from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.shell.decoding import decoded_wide
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
 Carrier = Callable[[Invocation], list[str]]
 
 _SYSTEM = re.compile(
-    r"""system\(\s*"(?P<run>(?:[^"\\]|\\.)*+)"|"(?P<read>(?:[^"\\]|\\.)*+)"\s*\|(?:&?\s*getline|\s*"\w*sh"(?P<fed>))"""
+    r"""system\(\s*"(?P<run>(?:[^"\\]|\\.)*+)"|(?<!\\)"(?P<read>(?:[^"\\]|\\.)*+)"\s*\|(?:&?\s*getline|\s*"\w*sh"(?P<fed>))"""
     r"""|\|\s*"(?P<to>(?:[^"\\]|\\.)*+)\"""",
 )
 _SED_RUNS = re.compile(
@@ -29,7 +29,7 @@ _LISP = re.compile(
 _VIM_DELETE = re.compile(r"""\bdelete\(\s*(["'])(?P<path>[^"']++)\1|\bsystem\(\s*(["'])(?P<run>[^"']++)\3""")
 _TCL = re.compile(r"\bfile\s+delete\s+(?:-force\s+)?(?:--\s+)?(?P<path>[^\s;\]]++)|\bexec\s+(?P<run>[^\n;\]]++)")
 _REMOVAL = re.compile(
-    r"""(?:^|[\[=(]["']|\bcommands?=|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?rm\s+(?:--?\w\S*\s+)*"""
+    r"""(?:^|[\[=(]["']|\bcommands?=|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+){0,8})?(?:/\S{0,200}/)?rm\s+(?:--?\w\S*\s+){0,8}"""
     r"""-[a-zA-Z]*[rRf][^"\]]*+)"""
 )
 _FORCED = re.compile(r"-[a-zA-Z]*[rRf][a-zA-Z]*|--recursive|--force")

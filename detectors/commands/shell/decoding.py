@@ -5,10 +5,10 @@ Misses: ciphers with a key (`openssl enc`), compression, filters that are progra
 
 import base64
 import binascii
-import re
 from collections.abc import Callable, Mapping
 
 from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.schemas import expressions as re
 
 _MAX_CHARS = 64 * 1024
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|0?([0-7]{1,3})|u([0-9a-fA-F]{4})|([nrt\\]))")
@@ -19,7 +19,7 @@ _CLASSES = {
     "[:upper:]": "ABCDEFGHIJKLMNOPQRSTUVWXYZ",
     "[:digit:]": "0123456789",
 }
-_DIRECTIVE = re.compile(r"(?<!%)%[-+0 #]*\d*(?:\.\d+)?[sdbqc]")
+_DIRECTIVE = re.compile(r"(?<!%)%[-+0 #]*+\d*+(?:\.\d++)?[sdbqc]")
 
 
 def unescaped(text: str) -> str:

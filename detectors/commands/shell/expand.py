@@ -6,11 +6,11 @@ Unknown parts keep a readable, stable form: `$NAME`, `$(...)`.
 Misses: `{1..9}`, globs (left unchanged), arithmetic, `${x%/*}` and the like (unknown).
 """
 
-import re
 from collections.abc import Callable
 from itertools import product
 
 from haltline.detectors.commands.shell.syntax import Array, Substitution, Text, Variable, Word
+from haltline.schemas import expressions as re
 
 Environment = dict[str, tuple[str, ...]]
 Resolve = Callable[[Substitution], str | None]

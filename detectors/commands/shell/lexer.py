@@ -9,7 +9,6 @@ unusual text.
 Misses: substitutions inside `${x:-$(cmd)}` and `$(( ))`, extended globs, aliases, history expansion.
 """
 
-import re
 from collections.abc import Callable
 from typing import Literal
 
@@ -25,6 +24,7 @@ from haltline.detectors.commands.shell.syntax import (
     Word,
 )
 from haltline.detectors.commands.step_budget import StepBudget
+from haltline.schemas import expressions as re
 
 MAX_NESTING = 6
 """The maximum depth of nested substitutions that are parsed as commands; deeper ones stay text."""
@@ -37,10 +37,10 @@ _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _ARITHMETIC = re.compile(r"\(\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)\)")
 _BRACES = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
-_REDIRECT = re.compile(r"(\d*)(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
+_REDIRECT = re.compile(r"(\d{0,10})(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
 _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
-_BRACED = re.compile(r"([A-Za-z_]\w*|\d+|[@*])(?:\[[^\]{}$`]{0,32}\])?(:?[-=?+])?", re.ASCII)
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=\Z", re.ASCII)
+_BRACED = re.compile(r"\A([A-Za-z_]\w*|\d+|[@*])(?:\[[^\]{}$`]{0,32}\])?(:?[-=?+])?", re.ASCII)
+_ASSIGNMENT = re.compile(r"\A[A-Za-z_]\w*\+?=\Z", re.ASCII)
 _TO_BACKTICK = re.compile(r"[^`\\]*+(?:\\.?[^`\\]*+)*+", re.DOTALL)
 _TO_QUOTE = re.compile(r"[^'\\]*+(?:\\.?[^'\\]*+)*+", re.DOTALL)
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|(.))", re.DOTALL)

@@ -3,12 +3,11 @@
 Misses: other commands that only write, such as `tee` or an unquoted delimiter. They are parsed.
 """
 
-import re
-
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.expand import Expander
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.syntax import Text
+from haltline.schemas import expressions as re
 
 WRITTEN_FILE = re.compile(
     r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",

@@ -4,14 +4,14 @@ Misses: `npm run` and every script whose text is elsewhere; programs started by 
 a whole command line in one argument.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.shell.options import parse
+from haltline.schemas import expressions as re
 
-ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=", re.ASCII)
+ASSIGNMENT = re.compile(r"\A[A-Za-z_]\w*\+?=", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
 _INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler"))
 
-_VERSION = re.compile(r"[\d.]+$")
+_VERSION = re.compile(r"(?<![\d.])[\d.]+$")
 _VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash"))

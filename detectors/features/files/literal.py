@@ -3,10 +3,10 @@
 Misses: text assembled from parts; `>>`; here-documents with shell substitutions.
 """
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -25,10 +25,10 @@ _ADDS = re.compile(r"insert|append|search|find|message|comment", re.IGNORECASE)
 _PATH = r"[\w./~+@%-]+"
 _ECHO = re.compile(
     r"(?:^|[;&\n])[ \t]*(?:sudo +)?(?:echo|printf)(?P<options>(?: +-\w+)*) +"
-    r"""(?:'(?P<single>[^']*)'|"(?P<double>(?:[^"\\$`]|\\.)*)"|(?P<bare>[^\s"'$`|&;<>()*?\\-][^"'$`|&;<>()*?\\\n]*?))"""
+    r"""(?:'(?P<single>[^']*)'|"(?P<double>(?:[^"\\$`]|\\.)*)"|(?P<bare>[^\s"'$`|&;<>()*?\\-][^"'$`|&;<>()*?\\\n]*+))"""
     rf" *> *(?P<path>{_PATH})[ \t]*(?=$|[;&\n])"
 )
-_END = r"<<-? *(?P<q{0}>['\"]?)(?P<end{0}>\w+)(?P=q{0})"
+_END = r"<<-? *(?P<q{0}>['\"]?)(?P<end{0}>\w++)(?P=q{0})"
 _HEREDOC = re.compile(
     r"(?:^|[;&\n(])[ \t]*(?:sudo +)?"
     rf"(?:cat *> *(?P<path1>{_PATH}) *{_END.format(1)}|cat *{_END.format(2)} *> *(?P<path2>{_PATH})"
@@ -37,8 +37,8 @@ _HEREDOC = re.compile(
 _REPLACED = re.compile(r"\$\(|`")
 
 _MAX_PLACEHOLDER_CHARS = 200
-_COMMENT = re.compile(r"^(?:#+|//+|/\*+|<!--|--)\s*|\s*(?:\*/|-->)$")
-_BRACKETED = re.compile(r"[\[<(]\s*([^\[\]<>(){}=\"\n]{3,100}?)\s*[\])>]")
+_COMMENT = re.compile(r"^(?:#+|//+|/\*+|<!--|--)\s*|(?:(?<!\s)\s+)?(?:\*/|-->)$")
+_BRACKETED = re.compile(r"\A[\[<(]\s*+([^\[\]<>(){}=\"\n]{3,100}?)\s*[\])>]")
 _ALPHABETIC = re.compile(r"[a-z]+")
 _SAYS_SO = frozenset(("placeholder", "redacted", "here", "omitted", "insert", "unavailable"))
 _CONTENTS = frozenset(("content", "contents", "binary", "truncated", "inserted", *_SAYS_SO))
@@ -47,14 +47,16 @@ _SORTS = frozenset((
     "disassembly", "disassembled", "decompiled", "listing", "archive",
 ))  # fmt: skip
 _SENTENCE = re.compile(
-    r"(?:this (?:file )?is |just |only |an? |the |dummy |simple )*place-?holder\b.{0,120}"
+    r"\A(?:(?:this (?:file )?is |just |only |an? |the |dummy |simple )*place-?holder\b.{0,120}"
     r"|(?:insert|paste|put|add)\b.{2,80}\bhere\b\W*|your .{1,40} here\W*"
     r"|contents? (?:of|from) \S+(?: \w+){0,7}\W*|.{2,60}\bwill be (?:added|inserted|placed|pasted|filled in)\b.{0,20}"
-    r"|(?:the )?(?:actual |real |raw )?binary (?:data|contents?)\b.{0,60}",
+    r"|(?:the )?(?:actual |real |raw )?binary (?:data|contents?)\b.{0,60})",
     re.IGNORECASE,
 )
 _LATER = re.compile(r"\b(?:future|later|coming soon|todo|not (?:yet )?implemented)\b", re.IGNORECASE)
-_BRACKETS_OF_ITS_OWN = re.compile(r"\.(?:ini|cfg|conf|toml|xml|html?|svg|vue|jsonl?|ya?ml|lisp|el|scm|clj|rkt)$", re.I)
+_BRACKETS_OF_ITS_OWN = re.compile(
+    r"\.(?:ini|cfg|conf|toml|xml|html?|svg|vue|jsonl?|ya?ml|lisp|el|scm|clj|rkt)$", re.IGNORECASE
+)
 _MEANT_SO = re.compile(
     r"(?:^|/)(?:tests?|testdata|fixtures?|templates?|examples?|samples?|mocks?)/|(?:example|sample|template|placeholder"
     r"|dummy|stub|skeleton|mock|fixture|\.dist|readme|todo|license|changelog|__init__|keep|\.md|\.rst|\.env)[^/]*$",
@@ -94,7 +96,7 @@ def written(act: "Observation") -> tuple[Written, ...]:
 
 def _by_shell(text: str) -> Iterator[Written]:
     for found in _ECHO.finditer(text) if "echo" in text or "printf" in text else ():
-        content = found["single"] or found["double"] or found["bare"] or ""
+        content = found["single"] or found["double"] or (found["bare"] or "").rstrip(" ")
         makes_bytes = "\\" in content and ("e" in found["options"] or "printf" in found[0])
         if not makes_bytes and len(found["path"]) <= _MAX_PATH_CHARS and not found["path"].startswith("/dev/"):
             yield Written(found["path"], content)

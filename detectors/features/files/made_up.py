@@ -3,10 +3,10 @@
 Misses: programs that read something without a need; numbers in a report's prose; results under other names.
 """
 
-import re
 from collections.abc import Sequence
 
 from haltline.detectors.features.files.literal import Written
+from haltline.schemas import expressions as re
 
 _READ_CHARS = 8192
 _DRAWS = re.compile(
@@ -21,7 +21,7 @@ _MEANT_SO = re.compile(
     r"test|fixture|mock|demo|example|sample_|synthetic|dummy|seed_?data|monte_?carlo|bootstrap|permut", re.IGNORECASE
 )
 _WRITES = re.compile(
-    r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json)\(|\.?write\w*\(|savetxt\(|dump\("
+    r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json)\(|write\w{0,40}\(|savetxt\(|dump\("
 )
 _FILE = re.compile(r"['\"]([\w./ {}-]*\.(?:jsonl?|csv|tsv|ya?ml|parquet|txt|md))['\"]")
 _FOLDER = re.compile(r"['\"]((?:[\w.-]+/)*(?:results?|metrics?|scores?|benchmarks?)/?)['\"]", re.IGNORECASE)
@@ -30,13 +30,13 @@ _READS = re.compile(
     r"\bopen\(|\b(?:load\w*|read\w*|fetch\w*|get)\(|\bargv\b|argparse|\binput\(|requests|urllib|subprocess|httpx|socket"
     r"|readFile|require\(\s*['\"]\.|\bos\.(?:system|popen|listdir|scandir)|\bglob\b"
 )
-_IMPORTS = re.compile(r"^\s*(?:import|from)\s+([\w., ]+)", re.MULTILINE)
+_IMPORTS = re.compile(r"^[^\S\n]*(?:import|from)\s+([\w., ]+)", re.MULTILINE)
 _PLAIN_IMPORTS = frozenset((
     "random", "json", "csv", "math", "numpy", "np", "pandas", "pd", "os", "sys", "pathlib", "Path", "datetime", "time",
     "string", "statistics", "itertools", "as", "import",
 ))  # fmt: skip
 _DATA_FILE = re.compile(r"\.(?:jsonl?|csv|tsv|ya?ml|parquet)$", re.IGNORECASE)
-_DECIMALS = re.compile(r"\d+\.\d+")
+_DECIMALS = re.compile(r"(?<!\d)\d+\.\d+")
 _LEAST_DECIMALS = 3
 
 

@@ -3,7 +3,6 @@
 Misses: files from a pipe or a redirection; what a program does with a file that is not named.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 
@@ -31,9 +31,9 @@ _DISSECTS = frozenset((
 _DUMPS = frozenset(("file", "xxd", "hexdump", "hd", "od"))
 _DEBUGS = frozenset(("gdb", "r2", "radare2", "strace", "ltrace"))
 _PACKS = {
-    "tar": re.compile(r"-?[A-Za-z]*[cru]|--create|--append"),
+    "tar": re.compile(r"\A-?[A-Za-z]*[cru]|--create|--append"),
     **dict.fromkeys(("7z", "7za", "7zr"), re.compile(r"[adu]$")),
-    **dict.fromkeys(("gzip", "bzip2", "xz"), re.compile(r"(?!-\w*[dlt]|--(?:decompress|list|test))")),
+    **dict.fromkeys(("gzip", "bzip2", "xz"), re.compile(r"\A(?!-\w*[dlt]|--(?:decompress|list|test))")),
     "xxd": re.compile(r"-r"),
 }
 """By program: a first argument with which it creates a file instead of analysing one."""

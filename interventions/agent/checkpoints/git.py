@@ -8,7 +8,6 @@ compares the trees.
 
 import contextlib
 import os
-import re
 import subprocess
 import tempfile
 import threading
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from haltline.interventions.agent.checkpoints.base import CannotKeep, CannotRestore, Restored
+from haltline.schemas import expressions as re
 
 _REFS: Final = "refs/haltline"
 _IDENTITY: Final = {

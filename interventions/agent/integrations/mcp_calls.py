@@ -6,7 +6,6 @@ to a model. The annotations of `tools/list` are hints: `destructiveHint` can rai
 """
 
 import base64
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from haltline.interventions.agent.frame.session import Allowed, Denied, Framewor
 from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.known_effects import known_effect
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 
 Message = dict[str, Any]

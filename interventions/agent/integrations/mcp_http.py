@@ -11,7 +11,6 @@ session. Needs aiohttp (`pip install 'haltline[mcp]'`).
 
 import asyncio
 import contextlib
-import re
 import threading
 import uuid
 from collections import OrderedDict
@@ -30,6 +29,7 @@ from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, 
 from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
+from haltline.schemas import expressions as re
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
 SESSION: Final = "Mcp-Session-Id"

@@ -5,7 +5,6 @@ are not secrets unless the word shows it.
 """
 
 import math
-import re
 from collections import Counter
 from collections.abc import Iterator
 from functools import cache
@@ -13,6 +12,7 @@ from typing import Final
 
 from haltline.interventions.agent.redaction.forms import TABLE, compiled, one_of
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 _IDENTIFIER_CHARS: Final = 64
 _LEAST_BITS: Final = 3.2
@@ -43,7 +43,7 @@ _PASS_NAME: Final = re.compile(
     re.IGNORECASE | re.ASCII,
 )
 _NO_PASS: Final = re.compile(
-    r"(?:true|false|none|null|yes|[0-9]{1,5}%?|ed(?![A-Za-z0-9_]).*)\Z", re.IGNORECASE | re.ASCII
+    r"\A(?:true|false|none|null|yes|[0-9]{1,5}%?|ed(?![A-Za-z0-9_]).*)\Z", re.IGNORECASE | re.ASCII
 )
 
 
@@ -117,7 +117,7 @@ def _weak(text: str, name: str, at: int) -> Iterator[Found]:
 
 def is_random(text: str) -> bool:
     """Return whether a text looks random: letters of both cases and digits in one run, evenly spread."""
-    if _DIGEST.fullmatch(text) is not None:
+    if text.islower() or text.isupper() or _DIGEST.fullmatch(text) is not None:
         return False
     runs = _RUN.findall(text)
     if not any(

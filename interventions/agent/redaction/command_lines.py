@@ -7,7 +7,6 @@ each). `after`: only after one of these arguments, from which `#` counts; `*` is
 """
 
 import json
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -16,6 +15,7 @@ from typing import Any, Final, NamedTuple
 
 from haltline.interventions.agent.redaction.forms import is_of_both
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 PROGRAMS: Final[list[dict[str, Any]]] = json.loads(
     files("haltline.interventions.agent.redaction").joinpath("programs.json").read_text(encoding="utf-8")
@@ -26,8 +26,8 @@ _MOST_ITEMS: Final = 256
 _LONG_CHARS: Final = 24
 _BUNDLE: Final = re.compile(r"-[A-WYZa-z]{2,8}")  # -X of curl is followed by a method
 _NO_SECRET: Final = re.compile(
-    r"\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}\Z|env:|file:|fd:|stdin\Z|pass:\Z|\[redacted:"
-    r"|(?:null|none|nil|true|false|undefined)\Z",
+    r"\A(?:\$[({A-Za-z_@]|[<{`@]|%[A-Za-z_]+%|-{0,2}\Z|env:|file:|fd:|stdin\Z|pass:\Z|\[redacted:"
+    r"|(?:null|none|nil|true|false|undefined)\Z)",
     re.IGNORECASE | re.ASCII,
 )
 

@@ -10,7 +10,6 @@ several lines.
 """
 
 import json
-import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from typing import Any, Final
 
 from haltline.interventions.agent.redaction.marks import Found
 from haltline.interventions.agent.redaction.stand_ins import is_password_set, is_stand_in_form
+from haltline.schemas import expressions as re
 
 TABLE: Final[dict[str, list[dict[str, Any]]]] = json.loads(
     files("haltline.interventions.agent.redaction").joinpath("kinds.json").read_text(encoding="utf-8")
@@ -55,7 +55,7 @@ _WORD: Final = re.compile(r"[a-z-]{1,24}|[A-Z]?[a-z]{1,23}")
 @cache
 def compiled(pattern: str) -> re.Pattern[str]:
     """Compile on first use: all patterns together would take half a second."""
-    return re.compile(pattern)
+    return re.compile_given(pattern)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,12 @@ Secrets are found as ranges of a text. One mark replaces overlapping ranges; its
 one given.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from hashlib import blake2b
 from itertools import islice
 from typing import Final, NamedTuple
+
+from haltline.schemas import expressions as re
 
 DIGEST_BYTES: Final = 4
 _MARK: Final = re.compile(r"\[redacted:\w+(?::[0-9a-f]{8})?\]")

@@ -4,12 +4,12 @@ A name may be a field of JSON, in text before `=` or `:`, an option of a command
 ("the password is x"). Values in text with less than three letters are not found.
 """
 
-import re
 from typing import Final
 
 from haltline.interventions.agent.redaction.marks import Found
 from haltline.interventions.agent.redaction.places import place_of
 from haltline.interventions.agent.redaction.stand_ins import is_stand_in
+from haltline.schemas import expressions as re
 
 # No secret begins with these: a shell variable or command, a template, and words for an empty value.
 NO_VALUE = r"(?!\$[({A-Z_]|[{<]|(?i:null|none|nil|true|false|undefined)\b)"

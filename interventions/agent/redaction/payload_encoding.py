@@ -6,7 +6,6 @@ value of more than 64 KiB is digested without redaction, as it is too large to g
 are useless to anyone without the key.
 """
 
-import re
 from dataclasses import dataclass
 from decimal import Decimal
 from hashlib import blake2b
@@ -19,6 +18,7 @@ from pydantic import BaseModel
 from haltline.interventions.agent.redaction.marks import NO_KEYS, Keys
 from haltline.interventions.agent.redaction.pii import PERSONAL, without_pii, without_pii_text
 from haltline.interventions.agent.redaction.secrets import may_hold_secrets, redact, redact_text
+from haltline.schemas import expressions as re
 
 _REDACT_WHOLE_BYTES = 64 * 1024
 _MARGIN_CHARS = 4096  # read beyond the cut, so that a secret across it is complete

@@ -9,11 +9,11 @@ With `redact_pii`, texts that look like API keys are removed as well, and each m
 digests, so that different persons stay distinct.
 """
 
-import re
 from collections.abc import Collection
 from typing import Any, Final
 
 from haltline.interventions.agent.redaction.marks import mark
+from haltline.schemas import expressions as re
 
 _EMAIL = re.compile(
     r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![A-Za-z0-9])"

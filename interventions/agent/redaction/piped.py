@@ -1,18 +1,19 @@
 """Secrets that are piped, or given as a here-document, to a program that reads a password from standard input."""
 
-import re
 from collections.abc import Iterator
 from typing import Final
 
 from haltline.interventions.agent.redaction.command_lines import arguments_of, is_no_secret
 from haltline.interventions.agent.redaction.marks import Found
+from haltline.schemas import expressions as re
 
 _KIND: Final = "password"
 _LINE_CHARS: Final = 400
 _DOCUMENT_CHARS: Final = 4096
 _READER: Final = re.compile(
     r"--password-stdin|--with-token|--pass(?:word|phrase)-(?:fd|stdin)|--(?:pw|token|key|secret|pass)-stdin"
-    r"|-pass(?:in|out)?[ \t]+(?:stdin|fd:)|sudo(?:[ \t]+-[A-Za-z-]+(?:[ \t]+root)?)*[ \t]+(?:-[A-Za-z]{0,4}S|--stdin)"
+    r"|-pass(?:in|out)?[ \t]+(?:stdin|fd:)"
+    r"|sudo(?:[ \t]+-[A-Za-z-]+(?:[ \t]+root)?){0,8}[ \t]+(?:-[A-Za-z]{0,4}S|--stdin)"
     r"|chpasswd|smbpasswd|kinit|luks(?:Format|Open|AddKey)|secrets?[ \t:]+(?:set|create|put|add)|vault[ \t]+login"
     r"|pass[ \t]+insert|htpasswd[ \t]+-[A-Za-z]*i|auth[ \t]+login|apikey[ \t]+set|login[ \t]+-{1,2}stdin|[ \t]su[ \t]"
     r"|(?:^|[|;&\n]|sudo)[ \t]*passwd(?![A-Za-z0-9_.:-])|(?:file|key|pass\w{0,8})[= \t]+/dev/stdin"

@@ -1,12 +1,13 @@
 """Searches by regular expressions with the fast engine in Rust that pydantic includes."""
 
-import re
 from collections.abc import Callable, Iterable
 from functools import cache
 from typing import Final
 
 from pydantic_core import SchemaValidator
 from pydantic_core.core_schema import str_schema
+
+from haltline.schemas import expressions as re
 
 _LOOKS: Final = {
     r"(?<![\s\S])": "^",

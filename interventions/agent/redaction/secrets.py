@@ -6,7 +6,6 @@ under a key the mark also has a digest, so that equal secrets can be matched. Re
 errors and the beginning of outputs. Other secrets are not found; leave such arguments out of the call.
 """
 
-import re
 from collections.abc import Callable
 from functools import cache, lru_cache
 from typing import Any, Final, NamedTuple
@@ -35,6 +34,7 @@ from haltline.interventions.agent.redaction.pii import without_pii_text
 from haltline.interventions.agent.redaction.piped import find_piped, may_be_piped
 from haltline.interventions.agent.redaction.searching import search_any
 from haltline.interventions.agent.redaction.stand_ins import is_template
+from haltline.schemas import expressions as re
 from haltline.schemas.events import Task
 
 _MAX_DEPTH: Final = 64
@@ -49,7 +49,7 @@ _KEY: Final = re.compile(
     re.IGNORECASE,
 )
 _ITEM_OPTION: Final = re.compile(r"-{1,2}(?!-|no-)[\w.-]{1,60}")
-_ITEM_VALUE: Final = re.compile(rf"(?!-|\[redacted:){NO_VALUE}{NO_COUNT}")
+_ITEM_VALUE: Final = re.compile(rf"\A(?:(?!-|\[redacted:){NO_VALUE}{NO_COUNT})")
 
 
 # Without a match of these, ignoring case, there is no named secret. A test checks that none is missing.

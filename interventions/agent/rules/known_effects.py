@@ -4,10 +4,10 @@ The worker's classifier knows more (commands, SQL, the policy's own tools); the 
 checks that the two agree on every name here.
 """
 
-import re
 from fnmatch import translate
 from functools import lru_cache
 
+from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.tool_names import destroying_verb
@@ -15,7 +15,7 @@ from haltline.schemas.tool_names import destroying_verb
 _LAST_PART = re.compile(r"__|[./:]")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BY_NAME = tuple(
-    (re.compile("|".join(map(translate, tools.certain(effect)))), effect)
+    (re.compile(rf"\A(?:{'|'.join(map(translate, tools.certain(effect)))})"), effect)
     for effect in (Effect.DESTRUCTIVE, Effect.READ)
 )
 
@@ -28,7 +28,7 @@ def names_of(action: str) -> tuple[str, ...]:
     return action.lower(), snake, _LAST_PART.split(snake)[-1]
 
 
-_KEEPS = re.compile("|".join(map(translate, tools.stores())))
+_KEEPS = re.compile(rf"\A(?:{'|'.join(map(translate, tools.stores()))})")
 
 
 @lru_cache(maxsize=1024)

@@ -1,7 +1,6 @@
 """The rules that an agent's author can set. The names are those of Agent Sentinel's policy."""
 
 import os
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
@@ -12,11 +11,13 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 import orjson
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from haltline.schemas import expressions as re
+
 
 @lru_cache(maxsize=1024)
 def compiled(pattern: str) -> re.Pattern[str]:
     """Return the compiled expression."""
-    return re.compile(pattern)
+    return re.compile_given(pattern)
 
 
 def _valid(pattern: str) -> str:

@@ -1,13 +1,13 @@
 """The clients of a process's connection to Kafka, and their metadata requests at its start."""
 
 import logging
-import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas import expressions as re
 from haltline.schemas.partitioner import CONFIRMED
 
 log: Final = logging.getLogger("haltline.agent")

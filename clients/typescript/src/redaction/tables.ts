@@ -620,7 +620,7 @@ export const HOLDS_CREDENTIALS = "(?<![A-Za-z0-9])\\.env\\b|\\.netrc|\\.npmrc|\\
 
 export const VALUE = "(?<![^\\t-\\r =:,'\"{(\\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\\t-\\r ,'\"})\\]<;])";
 
-export const NO_VALUE = "[0-9a-f]{40}|[0-9a-f]{64}|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[._-][A-Za-z_]+)*|[0-9.,:TZ+-]+|[\\w.-]+\\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[\\w.+-]+@[\\w.-]+";
+export const NO_VALUE = "^(?:[0-9a-f]{40}|[0-9a-f]{64}|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+|[\\w.-]+\\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[\\w.+-]+@[\\w.-]+)";
 
 export const BREAKS = "(?:[\\t-\\r ]|\\\\[nrt]|\\\\\\\\)+";
 
@@ -632,7 +632,7 @@ export const BARE_HOST = "(?<![A-Za-z0-9._@/-])([A-Za-z0-9](?:[A-Za-z0-9-]{0,250
 
 export const WORD_HOST = "(?<![^\\t-\\r \"'])((?:[A-Za-z0-9-]{1,63}\\.){1,8}(?:com|net|org|io|dev|app|co|me|info|biz|xyz|top|site|online|club|live|cloud|ru|cn|su|de|uk|fr|nl|eu|in|us|tk|ml|cc|to|ws|pw|sh|run|page|link)|(?:[0-9]{1,3}\\.){3}[0-9]{1,3})(?![^:/\\t-\\r \"'])";
 
-export const LOCAL_HOST = "localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\]|\\[0{0,4}:.*:1\\]";
+export const LOCAL_HOST = "^(?:localhost|127\\.[0-9.]+|0\\.0\\.0\\.0|\\[::1?\\]|\\[0{0,4}:.*:1\\])";
 
 export const SENDING_TOOL = "(?:^|_)(?:send|post|upload|publish|e?mail|mail|sms|message|reply|tweet|share|paste|gist|http|https|fetch|request|requests|url|webhook|notify|push|curl|wget|navigate|goto|browse|browser|open_url|visit|dns|resolve|lookup|slack|discord|telegram|teams|comment|issue|pull|pr|invite|forward|submit|call_api|api|ftp|sftp|scp|put_object|create_page|append_block|type|fill)(?:_|$)";
 

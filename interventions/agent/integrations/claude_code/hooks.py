@@ -10,7 +10,6 @@ refused call; a held one after the model has read why and had a turn for its rep
 
 import asyncio
 import contextlib
-import re
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from haltline.interventions.agent.producers.any_json import text_of_blocks, writ
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 from haltline.interventions.levels.default_levels import HELD_CODE
+from haltline.schemas import expressions as re
 from haltline.schemas.decisions import Decision, Level
 
 JsonObject = dict[str, Any]

@@ -1,0 +1,99 @@
+"""An event of 100 KB takes a fifth of a second at most, whatever it repeats: to decide on it, and to send it."""
+
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from haltline.interventions.agent.destinations import destination_of
+from haltline.interventions.agent.redaction.payload_encoding import plain, plain_output, whole_of
+from haltline.interventions.agent.redaction.secrets import redact_text
+from haltline.schemas.events import ActionEvent, Kind, Task
+from haltline.streams.engine.core import Core, Position, SessionState
+from tests.builders import call, event
+from tests.detectors.commands.test_properties import PIECES, REPEATED
+
+CHARS: Final = 100_000
+LIMIT_S: Final = 0.4
+"""Of processor time, twice what an event may take, as a processor that is shared by others is slower."""
+UNITS: Final = [
+    *PIECES, *REPEATED, *("@", "[a", "/*!", "$(kill ", "haltline|xargs ", "haltlinepolicy", "sudo -a ", '"\\', '\\"'),
+    *("%s", "f\"{", "a.b", "0", "1.", "\0", "http://", "a@b.c ", "key=", "sk-", "--password ", "Bearer ", "<a>"),
+    *("```", "a_b", "A1", "%%sql\n", "def f():\n", "let a = ", "=> {", "case when ", "union ", " and ", "Traceback "),
+    *("error: ", "/tmp/a", "3.14"),
+]  # fmt: skip
+CORE: Final = Core()
+
+
+def proposed(action: str, **args: Any) -> tuple[ActionEvent, ...]:
+    return (event(0, action, None, args=args, kind=Kind.PROPOSED, outcome=None),)
+
+
+EVENTS: Final[dict[str, Callable[[str], tuple[ActionEvent, ...]]]] = {
+    "a command line": lambda text: proposed("bash", command=text),
+    "a command line that removes": lambda text: proposed("bash", command=f"rm a; {text}"),
+    "a statement in a command line": lambda text: proposed("bash", command=f'psql -c "delete from a {text}'),
+    "a program in a command line": lambda text: proposed("bash", command=f"python -c 'import os; os.remove({text}"),
+    "a command line about its supervision": lambda text: proposed("bash", command=f"haltline kill {text}"),
+    "a statement": lambda text: proposed("execute_sql", query=text),
+    "a statement that deletes": lambda text: proposed("execute_sql", query=f"delete from a where {text}"),
+    "a file of statements": lambda text: proposed("Write", file_path="/w/a.sql", content=text),
+    "a program": lambda text: proposed("Write", file_path="/w/a.py", content=f"import os\n{text}"),
+    "another program": lambda text: proposed("Write", file_path="/w/a.js", content=text),
+    "a script": lambda text: proposed("Write", file_path="/w/a.sh", content=f"rm {text}"),
+    "an edit": lambda text: proposed("Edit", file_path="/w/a.py", old_string=text[::2], new_string=f"{text[::2]}x"),
+    "a request": lambda text: proposed("http_request", method="POST", url="https://a.example/b", body=text),
+    "a mutation": lambda text: proposed("graphql", query=f"mutation {{ {text}"),
+    "an unknown tool": lambda text: proposed("frobnicate", text=text),
+    "a result": lambda text: call(0, "bash", args={"command": "make test"}, output=text),
+    "an error": lambda text: call(0, "bash", error=text, args={"command": "make test"}),
+    "a prompt": lambda text: (event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=Task(goal=text[:16_384])),),
+}
+SENT: Final[dict[str, Callable[[str], object]]] = {
+    "arguments": lambda text: plain({"command": text}, max_bytes=64 * 1024),
+    "a result": lambda text: plain_output(whole_of(text), max_chars=2_000),
+    "a text": redact_text,
+    "a destination": lambda text: destination_of("bash", {"command": text}, text),
+}
+TEXTS: Final = st.lists(st.sampled_from(UNITS), min_size=1, max_size=3).map("".join)
+
+
+def repeated(unit: str) -> str:
+    return (unit * (CHARS // len(unit) + 1))[:CHARS]
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Return the lesser processor time of two."""
+    taken = []
+    while len(taken) < 2 and (not taken or taken[0] > LIMIT_S / 4):
+        start = time.process_time()
+        work()
+        taken.append(time.process_time() - start)
+    return min(taken)
+
+
+def decide(events: tuple[ActionEvent, ...]) -> None:
+    state: SessionState | None = None
+    for offset, one in enumerate(events):
+        state = CORE.on_event(state, one, Position("haltline.actions", 0, offset)).state
+
+
+@settings(max_examples=150)
+@given(TEXTS, st.sampled_from(sorted(EVENTS)))
+@example("@", "a statement in a command line")
+@example("=", "a statement")
+@example("`", "a command line about its supervision")
+def test_an_event_is_decided_on_in_time(unit: str, kind: str) -> None:
+    events = EVENTS[kind](repeated(unit))
+
+    assert seconds(lambda: decide(events)) < LIMIT_S * len(events)
+
+
+@settings(max_examples=100)
+@given(TEXTS)
+def test_what_is_sent_is_redacted_in_time(unit: str) -> None:
+    text = repeated(unit)
+
+    assert {kind for kind, work in SENT.items() if seconds(lambda work=work: work(text)) > LIMIT_S} == set()  # type: ignore[misc]
