@@ -1,11 +1,11 @@
 """Files of credentials that a call uploads, by the form of its command line or code."""
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
 from haltline.interventions.agent.redaction.searching import search_any
+from haltline.schemas import expressions as re
 
 _MOST_FILES: Final = 8
 _FILE: Final = (

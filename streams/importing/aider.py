@@ -5,8 +5,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
-from haltline.streams.importing.reading import MAX_VALUE_BYTES, NotReadable, Source
 from haltline.schemas import expressions as re
+from haltline.streams.importing.reading import MAX_VALUE_BYTES, NotReadable, Source
 from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import moment
 from haltline.streams.regular_file import open_file

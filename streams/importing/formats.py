@@ -1,6 +1,5 @@
 """The events of a recording in any of the formats."""
 
-import re
 from collections.abc import Iterator
 from functools import lru_cache
 from itertools import islice
@@ -13,6 +12,7 @@ from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.redaction.payload_encoding import plain_text
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas import expressions as re
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.importing import aider

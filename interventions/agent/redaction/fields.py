@@ -1,8 +1,9 @@
 """Fields whose other fields show that they are a secret: pairs of a name and a value, input of a browser, a JWK."""
 
-import re
 from collections.abc import Mapping
 from typing import Any, Final
+
+from haltline.schemas import expressions as re
 
 _PAIRS: Final = (
     ("name", "value"), ("key", "value"), ("Name", "Value"), ("Key", "Value"), ("key", "val"), ("field", "value"),

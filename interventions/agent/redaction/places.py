@@ -3,8 +3,9 @@
 Each place is a part of one expression, matched behind the name; for some, what precedes the name decides.
 """
 
-import re
 from typing import Final
+
+from haltline.schemas import expressions as re
 
 _BEFORE_CHARS: Final = 160
 _PAIR_CHARS: Final = 400

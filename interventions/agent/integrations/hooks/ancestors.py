@@ -6,13 +6,14 @@ program. What leaves the tree (`setsid`, cron) is not seen here.
 
 import contextlib
 import os
-import re
 import socket
 import subprocess
 import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, NamedTuple
+
+from haltline.schemas import expressions as re
 
 AGENTS: Final = frozenset(
     {"claude", "codex", "gemini", "opencode", "cline", "cursor-agent", "copilot", "aider", "qwen"}

@@ -7,13 +7,13 @@ the guard. The companion compares them at each hook: a file that has not been wr
 import contextlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from haltline.interventions.agent.stored_sessions import opened_file
+from haltline.schemas import expressions as re
 
 PROGRAM: Final = re.compile(
     r"""(?:(?:^|[/\s])haltline(?:\.exe)?['"]?|-m haltline\.(?:streams|cli))\s+hook(?:\s|$)"""
