@@ -88,7 +88,7 @@ def _of_node(kind: Any, value: Any, way: int) -> str:
         return str(members[way % len(members)])
     if kind in _REPEATS:
         least, most, repeated = value
-        return _sample(repeated, way) * min(max(least, way % 2 if most else 0), 50)
+        return _sample(repeated, way) * int(min(max(least, way % 2 if most else 0), 50))
     if kind is sre.BRANCH:
         return _sample(value[1][way % len(value[1])], way)
     if kind in (sre.SUBPATTERN, sre.ATOMIC_GROUP):

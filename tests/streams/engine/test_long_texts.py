@@ -66,7 +66,7 @@ def repeated(unit: str) -> str:
 
 def seconds(work: Callable[[], object]) -> float:
     """Return the lesser processor time of two."""
-    taken = []
+    taken: list[float] = []
     while len(taken) < 2 and (not taken or taken[0] > LIMIT_S / 4):
         start = time.process_time()
         work()
