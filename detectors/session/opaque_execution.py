@@ -26,7 +26,7 @@ _OPAQUE = re.compile(
     rf"(?P<downloaded>\b(?:curl|wget|fetch)\b[^;&\n]{{0,2000}}\|\s*(?:{_RUNS})|(?:ba|z|da)?sh\s+(?:-c\s+[\"']?\$\(|<\()\s*(?:curl|wget)\b"
     rf"|(?:source|\.|eval)\s+[\"']?(?:<\(|\$\()\s*(?:curl|wget)\b)"
     rf"|(?P<decoded>\b(?:base64|xxd|openssl|gpg|gunzip|zcat|uudecode)\b[^;&\n]{{0,2000}}\|\s*(?:{_RUNS})"
-    rf"|(?:eval|sh\s+-c|exec)\b(?:[^;\nbxo]{{1,2000}}+|[bxo](?!ase64\b|xd\b|penssl\b)){{0,300}}+(?:base64|xxd|openssl)\b|exec\(\s*(?:\w+\.)*(?:b64decode|decompress|fromhex|loads)\()"
+    rf"|(?:eval|sh\s+-c|exec)\b[^;\n]{{0,2000}}(?:base64|xxd|openssl)\b|exec\(\s*(?:\w+\.)*(?:b64decode|decompress|fromhex|loads)\()"
     rf"|(?P<evaluated>\beval\s+[\"']?\$(?:\{{?\w|\())",
 )
 _HINTS = (
