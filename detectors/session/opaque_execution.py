@@ -23,16 +23,23 @@ _READ_CHARS = 64 * 1024
 _SUDO = r"(?:\S{0,100}/)?(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+\S+\s+){0,8}"
 _RUNS = rf"{_SUDO}(?:ba|z|da|k|fi)?sh\b(?!\s+-n)|python3?\b(?!\s+-m\s+json)|perl\b|node\b|ruby\b"
 _OPAQUE = re.compile(
-    rf"(?P<downloaded>\b(?:curl|wget|fetch)\b[^;&\n]{{0,2000}}\|\s*(?:{_RUNS})|(?:ba|z|da)?sh\s+(?:-c\s+[\"']?\$\(|<\()\s*(?:curl|wget)\b"
-    rf"|(?:source|\.|eval)\s+[\"']?(?:<\(|\$\()\s*(?:curl|wget)\b)"
-    rf"|(?P<decoded>\b(?:base64|xxd|openssl|gpg|gunzip|zcat|uudecode)\b[^;&\n]{{0,2000}}\|\s*(?:{_RUNS})"
-    rf"|(?:eval|sh\s+-c|exec)\b[^;\n]{{0,2000}}(?:base64|xxd|openssl)\b|exec\(\s*(?:\w+\.)*(?:b64decode|decompress|fromhex|loads)\()"
-    rf"|(?P<evaluated>\beval\s+[\"']?\$(?:\{{?\w|\())",
+    r"(?P<downloaded>(?:ba|z|da)?sh\s+(?:-c\s+[\"']?\$\(|<\()\s*(?:curl|wget)\b"
+    r"|(?:source|\.|eval)\s+[\"']?(?:<\(|\$\()\s*(?:curl|wget)\b)"
+    r"|(?P<decoded>exec\(\s*(?:\w+\.){0,8}(?:b64decode|decompress|fromhex|loads)\()"
+    r"|(?P<evaluated>\beval\s+[\"']?\$(?:\{?\w|\())",
 )
+_COMMANDS = re.compile(r"[;&]|(?<!\|)\n")
+_PIPED = re.compile(rf"\|\s*(?:{_RUNS})")
+_FROM = {
+    "downloaded": re.compile(r"\b(?:curl|wget|fetch)\b"),
+    "decoded": re.compile(r"\b(?:base64|xxd|openssl|gpg|gunzip|zcat|uudecode)\b"),
+}
+_EVALUATES = re.compile(r"(?:eval|sh\s+-c|exec)\b")
+_DECODER = re.compile(r"(?:base64|xxd|openssl)\b")
 _HINTS = (
     "curl", "wget", "fetch", "base64", "eval", "openssl", "exec(", "gpg", "gunzip", "zcat", "xxd", "uudecode",
 )  # fmt: skip
-"""Every text that `_OPAQUE` matches contains one of these."""
+"""Every text that shows opaque code contains one of these."""
 _USUAL = re.compile(
     r"ssh-agent|direnv|brew shellenv|pyenv|rbenv|nodenv|starship|conda|dircolors|opam|fnm|mise|zoxide|tset|resize"
 )
@@ -93,9 +100,24 @@ def _how(act: Observation) -> str:
             break
     else:
         return ""
-    found = _OPAQUE.search(text, 0, _READ_CHARS)
+    text = text[:_READ_CHARS]
+    for command in _COMMANDS.split(text):
+        for kind, begins in _FROM.items():
+            if _follows(command, begins, _PIPED):
+                return kind
+    found = _OPAQUE.search(text)
+    if (found is None or found.lastgroup == "evaluated") and any(
+        _follows(command, _EVALUATES, _DECODER) for command in text.replace("\n", ";").split(";")
+    ):
+        return "decoded"
     if found is None or found.lastgroup is None:
         return ""
     if found.lastgroup == "evaluated" and _USUAL.search(text, found.start(), found.end() + 80) is not None:
         return ""
     return found.lastgroup
+
+
+def _follows(command: str, first: re.Pattern[str], then: re.Pattern[str]) -> bool:
+    """Return whether a command has one of these after the other; an expression for both would look ahead from each."""
+    found = first.search(command)
+    return found is not None and then.search(command, found.end()) is not None

@@ -36,6 +36,13 @@ _LOCK = threading.Lock()
 _CLOCK: Final = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 
 
+_JUMP_NS: Final = 12 * 3_600 * 10**9
+"""What the system's clock may be ahead of a steady one: more would end a session's history, and is taken for a jump.
+
+Less is none: a clock is corrected by hours, and some steady clocks stand still while the machine sleeps.
+"""
+
+
 def _steady_ns() -> int:
     """Return a clock that nobody sets, and that goes on while the machine sleeps."""
     return time.monotonic_ns() if _CLOCK is None else time.clock_gettime_ns(_CLOCK)
@@ -141,6 +148,11 @@ class LocalDecider(Decider):
                     return decision
         return self._tree.killed
 
+    def _now_ms(self) -> int:
+        """Return the time of the system's clock; if that has jumped, the time without the jump."""
+        now_ns, steady_ns = time.time_ns(), _steady_ns() + self._clock_ns
+        return (steady_ns if now_ns - steady_ns > _JUMP_NS else now_ns) // 1_000_000
+
     def decide(self, event: ActionEvent) -> Decision | None:
         """Return the decision on the session's next event."""
         tree = self._tree
@@ -152,7 +164,7 @@ class LocalDecider(Decider):
                 state.detectors.update(tree.memories)
             if tree.deeds > state.calls.deeds:  # noqa: PLR1730 - for every event: max() is a call
                 state.calls.deeds = tree.deeds
-            ahead = event_time.ahead_ms(event, (_steady_ns() + self._clock_ns) // 1_000_000)
+            ahead = event_time.ahead_ms(event, self._now_ms())
             if ahead:
                 event = event_time.at_log_time(event, ahead)
             decision = self._core.on_event(state, event).decision
