@@ -13,16 +13,17 @@ from typing import NamedTuple
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
 
-_TOKEN = r"""[ \t\f\r]*+(?:
+_TOKEN = r"""[^\S\n]*+(?:
     (?P<name>(?!qw\b)[^\W\d]\w*+(?!['"`])|[$@][^\W\d]\w*)
     |(?P<line>\n[ \t]*)
     |(?P<comment>\\\n|/\*.*?(?:\*/|\Z)|<\#.*?(?:\#>|\Z)|COMMENT[^\n]*)
     |(?P<words>\bqw\s*(?:\([^)]*+\)?|\[[^\]]*+\]?|\{[^}]*+\}?|/[^/]*+/?)|%[wWx](?:\([^)]*+\)?|\[[^\]]*+\]?|\{[^}]*+\}?))
-    |(?P<text>(?P<prefix>[rRbBuUfF]{0,2})(?:'''[^\\']*+(?:(?:\\.|'(?!''))[^\\']*+)*+(?:'''|\Z)
-        |\"\"\"[^\\"]*+(?:(?:\\.|"(?!""))[^\\"]*+)*+(?:\"\"\"|\Z)
-        |'[^'\\\n]*+(?:\\.[^'\\\n]*+)*+(?:'|(?=\n)|\Z)|"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)|`[^`\\]*+(?:\\.[^`\\]*+)*+(?:`|\Z)))
+    |(?P<text>(?P<prefix>[rRbBuUfF]{0,2})(?:'''[^\\']*+(?:(?:\\.?+|'(?!''))[^\\']*+)*+(?:'''|\Z)
+        |\"\"\"[^\\"]*+(?:(?:\\.?+|"(?!""))[^\\"]*+)*+(?:\"\"\"|\Z)
+        |'[^'\\\n]*+(?:\\.?+[^'\\\n]*+)*+(?:'|(?=\n)|\Z)|"[^"\\]*+(?:\\.?+[^"\\]*+)*+(?:"|\Z)|`[^`\\]*+(?:\\.?+[^`\\]*+)*+(?:`|\Z)))
     |(?P<name_>[^\W\d]\w*)
     |(?P<number>\d[\w.]*)
+    |(?P<end>\Z)
     |(?P<mark>=>|==|!=|<=|>=|\+=|&&|\|\||->|::|\?\.|[^\w\s]))"""
 _BY_LINES, _BY_BRACES = (
     re.compile(_TOKEN.replace("COMMENT", begin), re.VERBOSE | re.DOTALL)
@@ -66,7 +67,7 @@ def tokens(text: str, work: StepBudget | None = None) -> list[Token]:
     for match in (_BY_BRACES if braces else _BY_LINES).finditer(text):
         if not work.take():
             break
-        if match.lastgroup == "comment":
+        if match.lastgroup in ("comment", "end"):
             continue
         source = match[match.lastindex or 0]
         token = known.get(source)

@@ -287,11 +287,13 @@ def _leads(parts: tuple[str, ...]) -> Iterator[int]:
     yield 0
     if parts[-1] in _AT_THE_END or (parts[-1] in _BY_VERB and _SETTLED.isdisjoint(parts[:-1])):
         yield len(parts) - 1
+    is_settled = parts[0] in _SETTLED
     for at, word in enumerate(parts[1:-1], 1):
-        if word in _READS or (at > 1 and not _SETTLED.isdisjoint(parts[:at])):
+        if word in _READS or (at > 1 and is_settled):
             return
         if word in _BY_VERB:
             yield at
+        is_settled = is_settled or word in _SETTLED
 
 
 @lru_cache(maxsize=4096)

@@ -32,18 +32,18 @@ def literal(word: Word) -> str:
 def for_loops(items: Sequence[Item]) -> dict[int, Loop]:
     """Return the `for` loops among the items, by the index of their first item."""
     found: dict[int, Loop] = {}
-    waiting: list[tuple[int, list[Word]]] = []
+    waiting: list[tuple[int, list[Word], int]] = []
     for index, item in enumerate(items):
         if not isinstance(item, Simple):
             continue
         for at, word in enumerate(item.words):
             keyword = literal(word)
             if keyword in FOR or keyword in _CONDITIONAL:
-                waiting.append((index, item.words[at:]))
+                waiting.append((index, item.words, at))
             elif keyword == "done" and waiting:
-                start, head = waiting.pop()
-                if literal(head[0]) in FOR and len(head) > 2 and literal(head[2]) == "in":
-                    found[start] = Loop(literal(head[1]), tuple(head[3:]), index)
+                start, head, first = waiting.pop()
+                if literal(head[first]) in FOR and len(head) > first + 2 and literal(head[first + 2]) == "in":
+                    found[start] = Loop(literal(head[first + 1]), tuple(head[first + 3 :]), index)
             if keyword in FOR or keyword not in RESERVED:
                 break
     return found
