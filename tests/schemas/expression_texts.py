@@ -3,8 +3,8 @@
 import random
 import re
 from collections.abc import Iterable, Iterator
-from re import _constants as sre
-from re import _parser
+from re import _constants as sre  # type: ignore[attr-defined]  # typeshed does not have it
+from re import _parser  # type: ignore[attr-defined]  # like above
 from typing import Any, Final
 
 _REPEATS: Final = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)

@@ -27,7 +27,7 @@ SHORT: Final = 500
 SLOW_S: Final = 0.05
 QUICK_S: Final = SLOW_S / 16**2
 """What takes no longer for four times the shortest text is quick with the longest one, even if it is quadratic."""
-ENDLESS_S: Final = 1.0
+ENDLESS_S: Final = 4.0
 LINEAR: Final = 3
 """The growth of time for twice the text that is no longer taken for linear: quadratic is 4."""
 
