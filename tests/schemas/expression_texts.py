@@ -1,12 +1,13 @@
 """Texts that an expression may read slowly, taken from the expression itself: what it repeats, again and again."""
 
+import importlib
 import random
 import re
 from collections.abc import Iterable, Iterator
-from re import _constants as sre  # type: ignore[attr-defined]  # typeshed does not have it
-from re import _parser  # type: ignore[attr-defined]  # like above
 from typing import Any, Final
 
+sre: Final[Any] = importlib.import_module("re._constants")
+_parser: Final[Any] = importlib.import_module("re._parser")
 _REPEATS: Final = (sre.MAX_REPEAT, sre.MIN_REPEAT, sre.POSSESSIVE_REPEAT)
 _OF_CATEGORY: Final = {
     sre.CATEGORY_DIGIT: (r"\d", "1"),
