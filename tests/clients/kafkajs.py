@@ -22,7 +22,7 @@ BUILDING: Final = ROOT / ".tools/building-kafkajs"
 NAME: Final = "@confluentinc/kafka-javascript"
 LOCK: Final = ROOT / "locks/kafkajs"
 _FETCH_WITHIN_S: Final = 60
-_BUILD_WITHIN_S: Final = 900
+_BUILD_WITHIN_S: Final = 1800
 
 
 def is_made() -> bool:
