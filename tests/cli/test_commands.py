@@ -100,7 +100,7 @@ def test_help_and_version_and_completion_load_nothing_heavy() -> None:
         heavy = {module for module in loaded if module.partition(".")[0] in HEAVY or module.startswith(HEAVY_FOLDERS)}
         assert heavy == set(), name
     schemas = {module for module in loaded if module.startswith("haltline.schemas.")}
-    assert schemas == {"haltline.schemas.acts", "haltline.schemas.topics"}
+    assert schemas == {"haltline.schemas.acts", "haltline.schemas.expressions", "haltline.schemas.topics"}
     assert len(done.stdout.splitlines()) == len(commands)
     assert len(loaded) <= MODULES_AT_MOST
 

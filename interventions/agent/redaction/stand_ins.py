@@ -8,7 +8,7 @@ _TELLS: Final = r"(?i:pass|pw|token|secret|key|cred|auth)"
 
 # Code that refers to a secret without containing it: a call, an attribute, a type's name, a variable, a template.
 _CODE: Final = re.compile(
-    r"\A(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
+    r"^(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env"
     r"|ctx|user|form|cleaned_data|validated_data|fake|var|local|module|vars|inputs|steps|each|props|state)[.?]"
     r"|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text"
     r"|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)"
@@ -18,26 +18,26 @@ _CODE: Final = re.compile(
 )
 # `password=db_password`, `token: accessToken`, `password = aws_db_instance.main.password`
 _IDENTIFIER: Final = re.compile(
-    rf"\A(?:(?=[A-Za-z_.]*{_TELLS})(?:[a-z]+(?:[_.][a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)[)}}\]]*\Z"
+    rf"^(?:(?=[A-Za-z_.]*{_TELLS})(?:[a-z]+(?:[_.][a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)[)}}\]]*\Z"
     rf"|(?=[a-z_.A-Z]*{_TELLS})(?:[a-z_]+\.)+[A-Za-z_]+[)}}\]]*\Z)",
     re.ASCII,
 )
 _PLACEHOLDER: Final = re.compile(
-    rf"\A(?:(?=[a-z_. -]{{0,80}}{_TELLS})(?:your|my|the|insert|enter|replace|put|paste|add|example|dummy|sample|some)"
+    rf"^(?:(?=[a-z_. -]{{0,80}}{_TELLS})(?:your|my|the|insert|enter|replace|put|paste|add|example|dummy|sample|some)"
     r"(?:[_. -][a-z]+)+\W{0,2}\Z"
     r"|(?:change|replace)[_ -]me\Z|placeholder\Z|(?:[a-z]{2,9}[_-]){1,3}(?:x{3,}|\*{3,}|\.{3})"
     r"|(?:key|token|password|secret|pass)\Z)",
     re.IGNORECASE | re.ASCII,
 )
-_CONSTANT: Final = re.compile(r"\A(?=[A-Z_]*(?:PASS|PW|TOKEN|SECRET|KEY|CRED|AUTH))[A-Z]+(?:_[A-Z]+)+\Z")
+_CONSTANT: Final = re.compile(r"^(?=[A-Z_]*(?:PASS|PW|TOKEN|SECRET|KEY|CRED|AUTH))[A-Z]+(?:_[A-Z]+)+\Z")
 _IN_FORM: Final = re.compile(r"x{6}|X{6}|\*{4}|\.\.\.|[Yy](?:our|OUR)[_-]|(?i:[_-](?:here|placeholder))\Z")
 _IN_ADDRESS: Final = re.compile(
-    r"\A(?:(?:\$[A-Za-z_][A-Za-z0-9_]*|\$?\{[^}]*\}?\}?|%s|%\([^)]*\)s|\*+|x+|X+|password|PASSWORD|pass|PASS|passwd|pwd|secret|token|TOKEN)"
+    r"^(?:(?:\$[A-Za-z_][A-Za-z0-9_]*|\$?\{[^}]*\}?\}?|%s|%\([^)]*\)s|\*+|x+|X+|password|PASSWORD|pass|PASS|passwd|pwd|secret|token|TOKEN)"
     r"|(?i:your[_-][a-z_-]+)|\[redacted:.*)",
     re.ASCII,
 )
 _TEMPLATE: Final = re.compile(
-    r"\A(?:\$?\{\{[^{}]+\}\}|\$\{[^{}]+\}|\$[A-Z_][A-Z0-9_]*|<[A-Za-z][A-Za-z _-]*>|%[A-Z_]+%)", re.ASCII
+    r"^(?:\$?\{\{[^{}]+\}\}|\$\{[^{}]+\}|\$[A-Z_][A-Z0-9_]*|<[A-Za-z][A-Za-z _-]*>|%[A-Z_]+%)", re.ASCII
 )
 _FORM_CHARS: Final = 200
 
