@@ -61,7 +61,8 @@ def keeping_producers_times(kafka: LocalKafka, topics: Topics) -> None:
     """As topics of an earlier release do."""
     kept = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
     altered = [ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[kept]) for name in topics.all]
-    for done in AdminClient({"bootstrap.servers": kafka.bootstrap}).incremental_alter_configs(altered).values():
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # without a name it would end before the answers
+    for done in admin.incremental_alter_configs(altered).values():
         done.result()
 
 
