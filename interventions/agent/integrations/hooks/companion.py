@@ -196,7 +196,7 @@ class Companion:
         self._stored.stop(session_id, stop)
         self._stored.keep(session_id, held.sessions.stored())
         if event == "PreToolUse" and stop is None and (why := held.sessions.degraded):
-            out = out or await asyncio.to_thread(refused_unjudged, hook)
+            out = out or refused_unjudged(hook)
             out |= not_decided(self._stored, session_id, why)
         if event != "SessionEnd":
             _report_changes(held, set(self._installed.changes(held.place)), out)
