@@ -3,12 +3,7 @@
 import orjson
 import pytest
 from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import (  # type: ignore[attr-defined]  # documented there; its stubs miss it
-    AdminClient,
-    AlterConfigOpType,
-    ConfigEntry,
-    ConfigResource,
-)
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]  # its stubs miss one
 
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.log_reader import Gone
@@ -18,8 +13,10 @@ from haltline.streams.replay.kafka_range import KafkaRange
 from haltline.streams.replay.records import Span
 from haltline.streams.replay.time_range import BadMoment, parse_moment, parse_range
 from tests.builders import at, cases
+from tests.conftest import PARTITIONS
 from tests.streams.commands import said
 from tests.streams.replay.recorded import TOPICS, LiveLog, named, put
+from tests.waiting import wait_until
 
 
 def test_offsets_of_actions_cut_the_other_topics_at_their_times(broker: EmbeddedBroker, night: LiveLog) -> None:
@@ -58,12 +55,15 @@ def test_what_the_broker_has_deleted_since_the_range_was_frozen_is_missed_aloud(
 
 
 def keeping_producers_times(kafka: LocalKafka, topics: Topics) -> None:
-    """As topics of an earlier release do."""
-    kept = ConfigEntry("message.timestamp.type", "CreateTime", incremental_operation=AlterConfigOpType.SET)
-    altered = [ConfigResource(ConfigResource.Type.TOPIC, name, incremental_configs=[kept]) for name in topics.all]
-    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # without a name it would end before the answers
-    for done in admin.incremental_alter_configs(altered).values():
-        done.result()
+    """Make the topics anew as an earlier release did: an altered setting is in force only some time later."""
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})
+    for deleted in admin.delete_topics([*topics.all]).values():
+        deleted.result()
+    wait_until(lambda: not {*topics.all} & admin.list_topics(timeout=10).topics.keys(), "the topics are deleted")
+    kept = {"message.timestamp.type": "CreateTime"}
+    for made in admin.create_topics([NewTopic(name, PARTITIONS, 1, config=kept) for name in topics.all]).values():
+        made.result()
+    wait_until(lambda: {*topics.all} <= admin.list_topics(timeout=10).topics.keys(), "the topics are there")
 
 
 @pytest.mark.kafka
