@@ -160,7 +160,9 @@ def _hooks() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hl") as name:
         variables = {"HALTLINE_RUN_DIR": name, "HALTLINE_MODE": "local", "HALTLINE_HOOK_APPROVAL": "deny", "HOME": name}
         variables |= {"CLAUDE_CODE_ENTRYPOINT": "cli", "XDG_STATE_HOME": name}  # a person writes the prompts
-        with mock.patch.dict(os.environ, variables):
+        # The limit on a call's processor time is a signal, for which this thread is the wrong one.
+        unlimited = mock.patch.object(companion, "Limited", lambda work: work)
+        with mock.patch.dict(os.environ, variables), unlimited:
             serving = companion._companion(Path(place([], os.environ)), Stored.of_user(os.environ), "")
             loop = asyncio.new_event_loop()
             task = loop.create_task(serving.serve())

@@ -103,7 +103,8 @@ class Companion:
             self._used.clear()
             wait_s = self._idle_s if self._held else min(self._idle_s, LINGERS_S)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._used.wait(), wait_s)
+                async with asyncio.timeout(wait_s):  # wait_for of Python 3.11 may lose a cancellation
+                    await self._used.wait()
                 await self._end_idle()
                 continue
             if not self._busy:
