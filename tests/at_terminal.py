@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
@@ -28,7 +29,10 @@ def main(command: list[str]) -> int:
     read, write = os.pipe()
     if not os.fork():
         os.setsid()
+        above = os.getpid()
         if not os.fork():
+            while os.getppid() == above:  # it is below nothing only when that has ended
+                time.sleep(0.001)
             code = _typed(command)
             os.write(write, bytes([code]))
         os._exit(0)

@@ -134,6 +134,7 @@ def test_a_prompt_ends_no_hold_if_an_agent_wrote_it(machine: Machine, agents: st
 @pytest.mark.skipif(shutil.which("ps") is None, reason="no ps")
 def test_where_there_is_no_proc_the_tree_is_read_with_ps() -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
+        wait_until(lambda: (of := ancestors._of_proc(process.pid)) and "60" in of.words, "its command line is set")
         read, listed = ancestors._of_proc(process.pid), ancestors._of_ps()(process.pid)
         process.terminate()
     assert read is not None
