@@ -11,8 +11,9 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import Final
+
+from haltline.interventions.agent.processes import HAS_PROC, stat_of
 
 _PR_SET_CHILD_SUBREAPER = 36
 _POLL_S = 0.02
@@ -94,17 +95,9 @@ def _zombies_of(parent_id: int) -> list[int]:
 
 def _processes() -> list[tuple[int, int, str]]:
     """Return id, parent's id and state of every process."""
-    if not Path("/proc/self/stat").exists():
+    if not HAS_PROC:
         listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, check=True)
         rows = (line.split(None, 2) for line in listed.stdout.splitlines())
         return [(int(pid), int(parent), state[:1]) for pid, parent, state in rows]
-    found = []
-    for name in os.listdir("/proc"):
-        if name.isdigit():
-            try:
-                stat = Path("/proc", name, "stat").read_text(encoding="ascii", errors="replace")
-            except OSError:  # ended meanwhile
-                continue
-            state, parent = stat[stat.rindex(")") + 2 :].split()[:2]  # the name before may contain any characters
-            found.append((int(name), int(parent), state))
-    return found
+    found = (stat_of(int(name)) for name in os.listdir("/proc") if name.isdigit())
+    return [(one.pid, one.parent, one.state) for one in found if one is not None]

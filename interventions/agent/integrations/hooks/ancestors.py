@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from haltline.interventions.agent.processes import HAS_PROC, stat_of
 from haltline.schemas import expressions as re
 
 AGENTS: Final = frozenset(
@@ -84,7 +85,7 @@ def folder_of(pid: int) -> str:
 
 def _chain(pid: int) -> list[Process]:
     """Return a process and those above it."""
-    read = _of_proc if Path("/proc/self/stat").exists() else _of_ps()
+    read = _of_proc if HAS_PROC else _of_ps()
     found: list[Process] = []
     while pid > 0 and len(found) < _MAX_DEPTH and (process := read(pid)) is not None:
         found.append(process)
@@ -93,14 +94,11 @@ def _chain(pid: int) -> list[Process]:
 
 
 def _of_proc(pid: int) -> Process | None:
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
-        words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
-    except OSError:  # ended meanwhile
-        return None
-    name, _, rest = stat.partition("(")[2].rpartition(")")  # the name may contain any characters
-    fields = rest.split()
-    return Process((pid, fields[19]), int(fields[1]), name, tuple(words))
+    with contextlib.suppress(OSError):  # it may end meanwhile
+        if (found := stat_of(pid)) is not None:
+            words = Path(f"/proc/{pid}/cmdline").read_text(errors="replace").split("\0")
+            return Process((pid, found.start), found.parent, found.name, tuple(words))
+    return None
 
 
 def _of_ps() -> Callable[[int], Process | None]:
