@@ -116,10 +116,10 @@ class HeldSecrets:
         destination = destination_of(action, whole.value, text)
         if destination is None or destination.is_local:
             return []
-        written = list(_writings(text))
+        written = "\0".join(dict.fromkeys(_writings(text)))
         with self._lock:
             held = list(self._held.values())
-        found = (one for one in held if any(form in text for form in one.forms for text in written))
+        found = (one for one in held if any(form in written for form in one.forms))
         listed = ((one, _elsewhere(one, destination)) for one in found)
         sent = {
             one.digest: SentSecret(kind=one.kind, digest=one.digest, elsewhere=elsewhere)

@@ -103,12 +103,14 @@ def _weak(text: str, name: str, at: int) -> Iterator[Found]:
         if short is not None and _PASS_NAME.search(before) and not _NO_PASS.match(short[1]):
             yield Found(*short.span(1), "password", "password")
             return
+    secret = _WEAK.match(text, after)
+    if secret is None:
+        return
     identifier = _IDENTIFIER.search(before)
     identifier_text = identifier.group() if identifier is not None else ""
     if name == "key" and not identifier_text.strip("_.-"):
         return  # too generic a name
-    secret = _WEAK.match(text, after)
-    if secret is None or not is_random(secret[1]):
+    if not is_random(secret[1]):
         return
     if _NO_SECRETS_NAME.search(identifier_text) is None:
         kind = f"{name.strip('_')}"
