@@ -6,6 +6,7 @@ import threading
 import time
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
+from itertools import chain
 from typing import Any, Final, TypeAlias, cast
 
 from haltline.interventions.agent.frame.session import FrameworkSession
@@ -53,6 +54,8 @@ class Sessions:
         self._clock = clock
         self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
         self._owners: dict[str, Key] = {}
+        self._held: Counter[Key] = Counter()
+        """The number of sessions of each key."""
         self._used_at: dict[str, float] = {}
         self._kept: OrderedDict[str, tuple[float, Decider]] = OrderedDict()
         """In mode local: the deciders of sessions that are no longer known, with their expiry times."""
@@ -80,6 +83,7 @@ class Sessions:
             session = FrameworkSession(guard, changes_arguments=False)
             self._sessions[session_id] = session
             self._owners[session_id] = key_of_request()
+            self._held[key_of_request()] += 1
         self._sessions.move_to_end(session_id)
         self._used_at[session_id] = self._clock()
         return session
@@ -149,11 +153,11 @@ class Sessions:
         """
         if len(self._sessions) < self._max_sessions:
             return
-        key, held = key_of_request(), Counter(self._owners.values())
+        key, held = key_of_request(), self._held
         loser = max(held, key=lambda one: (held[one] + (one is key), one is key))
-        own = [one for one in self._sessions if self._owners[one] is loser]
-        oldest = own[0]
-        chosen = next((one for one in own if not self._sessions[one].has_open), oldest)
+        own = (one for one in self._sessions if self._owners[one] is loser)
+        oldest = next(own)
+        chosen = next((one for one in chain((oldest,), own) if not self._sessions[one].has_open), oldest)
         if self._settings.rules is not None and loser is key:
             now_s = self._clock()
             chosen = next((one for one in (chosen, oldest) if now_s - self._used_at[one] >= _IDLE_S), "")
@@ -166,7 +170,11 @@ class Sessions:
 
     def _given_up(self, session_id: str) -> FrameworkSession:
         """Remove and return the session; in mode local its counts are kept for the next one with its id."""
-        del self._used_at[session_id], self._owners[session_id]
+        del self._used_at[session_id]
+        owner = self._owners.pop(session_id)
+        self._held[owner] -= 1
+        if not self._held[owner]:
+            del self._held[owner]
         session = self._sessions.pop(session_id)
         decider = session.guard.decider
         if decider is not None:
