@@ -34,7 +34,8 @@ for longer than that.
 """
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice, takewhile
 from typing import Final, NamedTuple, Protocol
 
@@ -157,8 +158,15 @@ class Claim(NamedTuple):
         return cls(claim_id, _header(record, TOPIC_IDS_HEADER) or b"", _header(record, BEGINS_HEADER) or b"")
 
 
-def begin(topic: str, offset: int) -> bytes:
-    """Return one of the words of BEGINS_HEADER."""
+def begins_of(offsets: Mapping[tuple[str, int], int]) -> Mapping[int, bytes]:
+    """Return by partition the value of BEGINS_HEADER for these offsets of sources."""
+    words: dict[int, list[bytes]] = defaultdict(list)
+    for (topic, partition), offset in offsets.items():
+        words[partition].append(_begin(topic, offset))
+    return {partition: b" ".join(begins) for partition, begins in words.items()}
+
+
+def _begin(topic: str, offset: int) -> bytes:
     return f"{topic}={offset}".encode()
 
 
@@ -359,7 +367,7 @@ class PartitionState:
 
     def begins_again(self, topic: str, offset: int) -> bool:
         """Return whether the last two owners both began to read a source at this offset."""
-        return all(begin(topic, offset) in claimed.split() for claimed in self._begins)
+        return all(_begin(topic, offset) in claimed.split() for claimed in self._begins)
 
     def headers(self) -> Sequence[tuple[str, bytes]]:
         """Return the headers of each of our states. Raises RuntimeError if the last claim is not ours."""

@@ -24,7 +24,7 @@ from typing import Final, NoReturn
 
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.runtime.careful_reading import AT_MOST, CarefulReading
-from haltline.streams.runtime.changelog import ForeignWrite, RawRecord, begin
+from haltline.streams.runtime.changelog import ForeignWrite, RawRecord, begins_of
 from haltline.streams.runtime.checkpoint import Checkpointer, RuntimeMetrics
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer
@@ -51,7 +51,7 @@ from haltline.streams.system import REAL, System
 EXIT_FAILED: Final = 1
 
 _HOUSEKEEPING_EVERY_S = 0.05
-_LOOK_AT_RECOVERY_EVERY_S = 1.0
+_LOOK_AT_PROGRESS_EVERY_S = 1.0
 _ENDS_MAY_LAG_S = 10.0
 _AGAIN_AFTER_S = 0.1
 _HANGS_AFTER_SESSIONS = 2
@@ -101,15 +101,6 @@ def end_process(failure: BaseException) -> NoReturn:
     print(f"haltline worker: ends: {type(failure).__name__}: {failure}", file=sys.stderr, flush=True)
     logging.shutdown()
     os._exit(EXIT_FAILED)
-
-
-def words(committed: Mapping[Partition, tuple[int, str]]) -> Mapping[int, bytes]:
-    """Return by partition what a claim says of where its owner begins."""
-    numbers = {number for _, number in committed}
-    return {
-        number: b" ".join(begin(topic, at) for (topic, of), (at, _) in committed.items() if of == number)
-        for number in numbers
-    }
 
 
 Join = Callable[[WorkerSettings, Hooks, Callable[[str], str]], Membership]
@@ -236,7 +227,7 @@ class Worker:
         for number in (signal.SIGTERM, signal.SIGINT):
             self.loop.add_signal_handler(number, stop.set)
         stopped = asyncio.create_task(stop.wait())
-        parts = [self.group.start(), self.checkpoints(), self.housekeeping(), self.watch_recovery()]
+        parts = [self.group.start(), self.checkpoints(), self.housekeeping(), self.watch_progress()]
         parts.append(self.entries.follow(self.topics.ends))
         pending = {stopped, *(asyncio.create_task(part) for part in parts)}
         while not stopped.done():
@@ -318,7 +309,6 @@ class Worker:
         """Detect failed deliveries and a crashed group member at once; do what is due by the clock."""
         while True:
             await asyncio.sleep(_HOUSEKEEPING_EVERY_S)
-            self.watchdog()
             self.producer.poll()
             if self.owned.owned() and not self.holding:
                 self.checkpointer.tick()
@@ -327,10 +317,11 @@ class Worker:
             if (failure := self.group.failure()) is not None:
                 raise failure
 
-    async def watch_recovery(self) -> None:
-        """End the process when recovery stalls."""
+    async def watch_progress(self) -> None:
+        """End the process when recovery stalls, or when a record holds up this loop."""
         while True:
-            await asyncio.sleep(_LOOK_AT_RECOVERY_EVERY_S)
+            self.watchdog()
+            await asyncio.sleep(_LOOK_AT_PROGRESS_EVERY_S)
             self.ownership.check_progress()
             self.gauges.recovery(self.owned.owned(), len(self.sources.partitions), self.ownership.remaining())
 
@@ -371,7 +362,9 @@ class Worker:
             await asyncio.to_thread(self.topics.look)
             before = await self.group.committed(sources)
             while True:
-                if not await self.ownership.recover(generation, words(before)):
+                if not await self.ownership.recover(
+                    generation, begins_of({place: at for place, (at, _) in before.items()})
+                ):
                     return
                 committed = await self.group.committed(sources)
                 ends = await self.source_ends(sources, committed)
