@@ -89,7 +89,7 @@ def scan(
         say_error(f"haltline: scan: the next scan reads everything again: {error.filename}: {error.strerror}")
     report = Report(sessions_in(found, since_ms), found)
     if html is not None:
-        from haltline.streams.private_files import write_file
+        from haltline.interventions.agent.user_files import write_file
         from haltline.streams.scan.page import page_of
 
         with UsageErrors(OSError):

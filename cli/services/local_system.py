@@ -22,6 +22,7 @@ from haltline.cli.common import DEFAULT_PREFIX, Client, Exit, UsageErrors, conso
 from haltline.cli.operator.topics import changelogs_of
 from haltline.cli.services.other_runs import InUse, claimed, port_of
 from haltline.cli.services.run import require_topics
+from haltline.interventions.agent.user_files import write_file
 from haltline.schemas import expressions as re
 from haltline.schemas.topics import Topics
 from haltline.streams.engine.groups import Runs
@@ -31,7 +32,6 @@ from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.kafka_jars import LocalKafkaError
 from haltline.streams.local.subprocesses import Child, ChildDied, Children, TimedOut, interruptible
 from haltline.streams.local.system import READY_WITHIN_S, health_url, start_audit, start_worker, wait_until_ready
-from haltline.streams.private_files import write_file
 
 _LOOK_EVERY_S = 0.5
 _AUDIT_GROUP = "HALTLINE_AUDIT_GROUP"

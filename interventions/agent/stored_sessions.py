@@ -2,11 +2,12 @@
 
 import contextlib
 import os
-import stat
 from collections.abc import Mapping
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import Final
+
+from haltline.interventions.agent.user_files import open_file, replace_file
 
 _OTHER_CLOCK_S: Final = 86_400.0
 GUARD: Final = ".guard"
@@ -17,15 +18,6 @@ def state_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder, by `XDG_STATE_HOME` or `HOME`; `haltline hook` has the same rule, without this import."""
     home = environ.get("XDG_STATE_HOME", "")
     return Path(home if home.startswith("/") else f"{environ.get('HOME', '')}/.local/state", "haltline", "sessions")
-
-
-def opened_file(path: Path) -> BinaryIO:
-    """Open a regular file to read it. Raises OSError for anything else, such as a FIFO, on which it does not wait."""
-    file = open(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb")  # noqa: SIM115 - the caller's
-    if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-        file.close()
-        raise OSError(f"{path}: expected a regular file")
-    return file
 
 
 def is_own(descriptor: int) -> bool:
@@ -49,7 +41,7 @@ class StoredSessions:
         try:
             if now_s is not None and file.stat().st_mtime - now_s > _OTHER_CLOCK_S:
                 return None
-            with opened_file(file) as opened:  # a note of another user neither stops a session nor speaks to its model
+            with open_file(file) as opened:  # a note of another user neither stops a session nor speaks to its model
                 return opened.read() if is_own(opened.fileno()) else None
         except OSError:
             return None
@@ -59,10 +51,7 @@ class StoredSessions:
         file = self.file(session_id, kind)
         with contextlib.suppress(OSError):
             self.prepare()
-            new = file.with_name(f".{file.name}.{os.getpid()}")
-            with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
-                out.write(content)
-            new.replace(file)
+            replace_file(file, (content,))
 
     def remove(self, session_id: str, kind: str) -> bool:
         """Remove a session's file of this kind. Returns whether there was one."""

@@ -5,11 +5,11 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
+from haltline.interventions.agent.user_files import open_file
 from haltline.schemas import expressions as re
 from haltline.streams.importing.reading import MAX_VALUE_BYTES, NotReadable, Source
 from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn, usage_of
 from haltline.streams.importing.values import moment
-from haltline.streams.regular_file import open_file
 
 _BEGINS: Final = "# aider chat started at "
 _HEAD_BYTES = 4096

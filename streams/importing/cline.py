@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import readable, text_of_blocks
+from haltline.interventions.agent.user_files import open_file
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
-from haltline.streams.regular_file import open_file
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
 _TOOLS: Final = (

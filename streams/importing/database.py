@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import readable
+from haltline.interventions.agent.user_files import open_file
 from haltline.streams.importing.reading import MAX_LINE_BYTES, NotReadable
-from haltline.streams.regular_file import open_file
 
 MAGIC: Final = b"SQLite format 3\0"
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final
 
+from haltline.interventions.agent.user_files import open_file
 from haltline.streams.importing.database import rows, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
 from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
 from haltline.streams.importing.values import inside, moment_of_ms, objects
-from haltline.streams.regular_file import open_file
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """The tables of such a database."""

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import IO, Any, Final, NamedTuple
 
 from haltline.interventions.agent.producers.any_json import readable
+from haltline.interventions.agent.user_files import open_file
 from haltline.streams.importing.values import objects
 from haltline.streams.json_text import has_too_many
-from haltline.streams.regular_file import open_file
 
 MAX_VALUE_BYTES: Final = 512 * 2**20
 """The size limit of a decompressed file of one JSON value, and of what is passed over as one line. JSON lines have no

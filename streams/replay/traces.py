@@ -23,10 +23,10 @@ import orjson
 from pydantic import ValidationError
 
 from haltline.interventions.agent.novelty import SeenWords
+from haltline.interventions.agent.user_files import open_file
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.problems import problem_of
-from haltline.streams.regular_file import open_file
 from haltline.streams.replay.backtest import Recorded
 
 STEP_MS = 5_000

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Final
 
 from haltline.detectors.features.tool_classifier import Classifier
+from haltline.interventions.agent.user_files import open_file
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.policy import Policy
@@ -14,7 +15,6 @@ from haltline.streams.engine.plugins import installed
 from haltline.streams.importing.database import MAGIC
 from haltline.streams.importing.formats import Imported, clean_name
 from haltline.streams.importing.reading import NotReadable
-from haltline.streams.regular_file import open_file
 from haltline.streams.scan.prices import Prices
 from haltline.streams.scan.results import MAX_TOKENS, Scanned, ScannedFile, read_by, stamp_of
 from haltline.streams.scan.waste import judged

@@ -10,8 +10,8 @@ import orjson
 from pydantic import TypeAdapter, ValidationError
 
 import haltline
+from haltline.interventions.agent.user_files import write_file
 from haltline.schemas.policy import Policy
-from haltline.streams.private_files import write_file
 
 
 @dataclass(frozen=True)

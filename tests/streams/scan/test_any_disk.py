@@ -15,8 +15,9 @@ from typer.testing import CliRunner, Result
 
 from haltline.cli.app import app
 from haltline.cli.common import Exit
+from haltline.interventions.agent.user_files import write_file
 from haltline.streams.importing import reading
-from haltline.streams.private_files import make_folder, write_file
+from haltline.streams.private_files import make_folder
 from haltline.streams.scan.homes import histories, within
 from tests.builders import cases
 from tests.streams.scan.transcripts import Transcript, stuck

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from haltline.interventions.agent.integrations.claude_code.messages import ToolUse, Turn, Turns, ends_turn, tools_of
 from haltline.interventions.agent.producers.any_json import parsed
-from haltline.interventions.agent.stored_sessions import opened_file
+from haltline.interventions.agent.user_files import open_file
 
 WRITTEN_WITHIN_S: Final = 5.0
 _POLL_S: Final = 0.05
@@ -22,7 +22,7 @@ _REMEMBERED_BYTES: Final = 2 * 1024 * 1024  # more than a model's context; read 
 def results_in(path: Path) -> Iterator[tuple[ToolUse, Any]]:
     """Yield the calls in the last `_REMEMBERED_BYTES` of a transcript, each with its result. Raises OSError."""
     calls: dict[str, ToolUse] = {}
-    with opened_file(path) as file:
+    with open_file(path) as file:
         file.seek(max(0, path.stat().st_size - _REMEMBERED_BYTES))
         for line in file.read(_REMEMBERED_BYTES).split(b"\n"):
             try:
@@ -91,7 +91,7 @@ class Transcript:
     def _lines(self) -> list[bytes]:
         """Return complete lines, a bounded number of bytes at once. A longer line is skipped."""
         try:
-            with opened_file(self._path) as file:
+            with open_file(self._path) as file:
                 file.seek(self._at)
                 read = file.read(_READ_AT_ONCE_BYTES)
         except OSError:  # moved, removed, not created yet, or no regular file

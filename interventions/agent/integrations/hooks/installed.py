@@ -12,7 +12,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from haltline.interventions.agent.stored_sessions import opened_file
+from haltline.interventions.agent.user_files import open_file, replace_file
 from haltline.schemas import expressions as re
 
 PROGRAM: Final = re.compile(
@@ -64,9 +64,7 @@ class Installed:
             place.unlink(missing_ok=True)
             return
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        new = place.with_suffix(f".{os.getpid()}")
-        new.write_text(json.dumps(Note(str(file), os.path.realpath(root), _digest(_content(file)))), encoding="utf-8")
-        new.replace(place)
+        replace_file(place, (json.dumps(Note(str(file), os.path.realpath(root), _digest(_content(file)))).encode(),))
 
     def changes(self, place: str) -> Iterator[Change]:
         """Yield the files that have changed and guard a session which works at a place."""
@@ -120,7 +118,7 @@ def _digest(content: bytes) -> str:
 
 def _content(file: Path) -> bytes:
     try:
-        with opened_file(file) as opened:
+        with open_file(file) as opened:
             return opened.read(_MAX_BYTES)
     except OSError:
         return b""
