@@ -8,7 +8,6 @@ compares the trees.
 
 import contextlib
 import os
-import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,19 +16,11 @@ from pathlib import Path
 from typing import Final
 
 from haltline.interventions.agent.checkpoints.base import CannotKeep, CannotRestore, Restored
+from haltline.interventions.agent.checkpoints.git_commands import IDENTITY, GitFailed, git
 from haltline.schemas import expressions as re
 
 _REFS: Final = "refs/haltline"
-_IDENTITY: Final = {
-    f"GIT_{who}_{what}": value
-    for who in ("AUTHOR", "COMMITTER")
-    for what, value in (("NAME", "haltline"), ("EMAIL", "haltline@localhost"))
-}
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
-
-
-class _Failed(Exception):
-    """A git command failed."""
 
 
 class GitCheckpoints:
@@ -47,7 +38,7 @@ class GitCheckpoints:
         self._root = Path(folder)
         try:
             self._root = Path(self._git("rev-parse", "--show-toplevel").rstrip("\n"))
-        except (_Failed, OSError) as error:
+        except (GitFailed, OSError) as error:
             raise ValueError(f"{folder}: expected a folder in a git work tree: {error}") from error
 
     def keep(self, checkpoint_id: str) -> None:
@@ -55,7 +46,7 @@ class GitCheckpoints:
         try:
             with self._lock:
                 self._commit(_ref(checkpoint_id), f"checkpoint {checkpoint_id}")
-        except (_Failed, OSError) as error:
+        except (GitFailed, OSError) as error:
             raise CannotKeep(f"checkpoint {checkpoint_id}: {error}") from error
 
     def restore(self, checkpoint_id: str) -> Restored:
@@ -63,7 +54,7 @@ class GitCheckpoints:
         with self._lock:
             try:
                 kept = self._git("rev-parse", "--verify", "--quiet", f"{_ref(checkpoint_id)}^{{tree}}").strip()
-            except (_Failed, OSError) as error:
+            except (GitFailed, OSError) as error:
                 raise CannotRestore(f"checkpoint {checkpoint_id} is not known here; nothing was changed") from error
             before = f"{_ref(checkpoint_id)}-before-going-back"
             try:
@@ -74,12 +65,12 @@ class GitCheckpoints:
                 # Include ignored or too large files, if they are in the way of restored ones.
                 now = self._commit(before, f"before going back to checkpoint {checkpoint_id}", self._there(names))
                 back, gone, left = self._plan(kept, now)
-            except (_Failed, OSError) as error:
+            except (GitFailed, OSError) as error:
                 raise CannotRestore(f"the current content cannot be saved, so nothing was changed: {error}") from error
             try:
                 self._make(kept, back, gone)
                 current = self._tree(self._there(names), left)
-            except (_Failed, OSError) as error:
+            except (GitFailed, OSError) as error:
                 raise CannotRestore(
                     f"not everything was restored; the replaced content is kept as {before}: {error}"
                 ) from error
@@ -90,12 +81,12 @@ class GitCheckpoints:
     def _commit(self, ref: str, message: str, also: Sequence[str] = ()) -> str:
         """Commit the current state. Returns its tree."""
         tree = self._tree(also)
-        with contextlib.suppress(_Failed):
+        with contextlib.suppress(GitFailed):
             head = self._git("rev-parse", "--verify", "--quiet", "HEAD^{commit}").strip()
-            commit = self._git("commit-tree", tree, "-p", head, "-m", message, env=_IDENTITY).strip()
+            commit = self._git("commit-tree", tree, "-p", head, "-m", message, env=IDENTITY).strip()
             self._git("update-ref", ref, commit)
             return tree
-        commit = self._git("commit-tree", tree, "-m", message, env=_IDENTITY).strip()  # no commit yet
+        commit = self._git("commit-tree", tree, "-m", message, env=IDENTITY).strip()  # no commit yet
         self._git("update-ref", ref, commit)
         return tree
 
@@ -105,7 +96,7 @@ class GitCheckpoints:
         `also`: files to include in any case. `without`: files to exclude.
         """
         with self._index() as env:
-            with contextlib.suppress(_Failed):  # no commit yet
+            with contextlib.suppress(GitFailed):  # no commit yet
                 self._git("read-tree", "HEAD", env=env)
             self._git("add", "--update", ".", env=env)
             others = self._git("ls-files", "--others", "--exclude-standard", "-z", env=env).split("\0")
@@ -136,7 +127,7 @@ class GitCheckpoints:
     def _plan(self, target: str, now: str) -> tuple[list[str], list[str], list[str]]:
         """Return the files to restore, to remove, and to leave because the saved state ignores them.
 
-        Raises _Failed if a file that is not saved is in the way.
+        Raises GitFailed if a file that is not saved is in the way.
         """
         changed = self._git("diff-tree", "-r", "-z", "--no-renames", "--name-status", now, target).split("\0")
         pairs = list(zip(changed[0::2], changed[1::2], strict=False))
@@ -155,7 +146,7 @@ class GitCheckpoints:
                     for file in files:
                         lost = Path(folder, file).relative_to(self._root).as_posix()
                         if lost not in kept:
-                            raise _Failed(f"{name} is a folder now, and {lost} in it would be lost")
+                            raise GitFailed(f"{name} is a folder now, and {lost} in it would be lost")
         return back, gone, left
 
     def _ignored(self, tree: str, names: Sequence[str]) -> frozenset[str]:
@@ -218,29 +209,13 @@ class GitCheckpoints:
         folder: str | None = None,
         none: int = 0,
     ) -> str:
-        """Return the output of a git command, limited to this repository and index, without hooks.
+        """Return the output of a git command in this repository.
 
         `none`: the exit code for "nothing found".
         """
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-        clean |= {"LC_ALL": "C", "GIT_OPTIONAL_LOCKS": "0", **(env or {})}
-        command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.safecrlf=false", *args]
-        try:
-            done = subprocess.run(
-                command,
-                cwd=folder or self._root,
-                env=clean,
-                input=stdin if stdin is None else stdin.encode(errors="surrogateescape"),
-                stdin=subprocess.DEVNULL if stdin is None else None,
-                capture_output=True,
-                timeout=self._timeout_s,
-                check=False,
-            )
-        except subprocess.TimeoutExpired as error:
-            raise _Failed(f"git {args[0]}: took longer than {self._timeout_s:g}s") from error
-        if done.returncode not in (0, none):
-            raise _Failed(f"git {args[0]}: {done.stderr.decode(errors='replace').strip()[:500] or done.returncode}")
-        return done.stdout.decode(errors="surrogateescape")
+        given = None if stdin is None else stdin.encode(errors="surrogateescape")
+        done = git(folder or self._root, *args, timeout_s=self._timeout_s, env=env, stdin=given, none=none)
+        return done.decode(errors="surrogateescape")
 
 
 def _lines(names: Sequence[str]) -> str:
