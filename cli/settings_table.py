@@ -190,6 +190,12 @@ SETTINGS: Final = (
     ),
     _setting("agent.rollback_budget_s", "number", "Seconds that a call waits for a rollback of files.", "60"),
     _setting(
+        "agent.snapshots",
+        "true or false",
+        "Keep uncommitted work before a call that discards it (`haltline undo`).",
+        "true; never in the intake",
+    ),
+    _setting(
         "agent.max_args_bytes", "integer", "Bytes after which arguments of calls that read or write are cut.", "8192"
     ),
     _setting("agent.max_run_bytes", "integer", "Bytes of arguments above which every other call is refused.", "262144"),

@@ -110,6 +110,15 @@ class SentSecret(Record):
     sent to them as well."""
 
 
+class Kept(Record):
+    """Local work that a call discards, and that is not lost: the agent's side has looked at it."""
+
+    snapshot: Name | None = None
+    """The id of the snapshot that has it (`haltline undo`); None: a commit has all of it, or the session wrote it."""
+    targets: Annotated[list[Name], Field(max_length=64)]
+    """The targets of the acts that lose nothing, as detectors name them: `worktree=/repo`, `path=src/a.py`."""
+
+
 class Task(Record):
     """The task of a session."""
 
@@ -170,6 +179,9 @@ class ActionEvent(Record):
     secrets_sent: Annotated[list[SentSecret], Field(max_length=64)] | None = None
     """For a proposed call: secrets of the session that it sends to the wrong place. None: there are none, or the
     producer does not detect them."""
+
+    kept: Kept | None = None
+    """For a proposed call: what it discards without a loss. None: nothing, or the producer did not look."""
 
     usage: Usage | None = None
     """For a model turn, None or usage without tokens and costs means that its usage is unknown."""

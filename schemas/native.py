@@ -92,6 +92,7 @@ class EventFields(Struct, kw_only=True, forbid_unknown_fields=True, gc=False):
     output_novelty: NoveltyFields | None = None
     output_repeats: _Count | None = None
     secrets_sent: None = None
+    kept: None = None
     usage: UsageFields | None = None
     task: TaskFields | None = None
     checkpoint: None = None

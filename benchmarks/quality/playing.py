@@ -133,7 +133,7 @@ class GuardSide:
     def __init__(self, session_id: str, settings: GuardSettings) -> None:
         self.hints = 0
         name = session_id[-200:]  # also the agent's: rules across its sessions do not matter here
-        self._main = Guard(settings, session_id=name, agent_id=name, on_advice=self._on_advice)
+        self._main = Guard(settings, session_id=name, agent_id=name, on_advice=self._on_advice, snapshots=False)
         self._guards: dict[str | None, Guard] = {None: self._main}
         self._open: dict[str, Action] = {}
 

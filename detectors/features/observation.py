@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from haltline.detectors.commands.model import Destruction, lost, of_row
+from haltline.detectors.commands.model import LOSSES, Destruction, lost, of_row
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
@@ -220,7 +220,7 @@ class Observation(FailedCall):
 
     @lazy
     def irreversible(self) -> tuple[Destruction, ...]:
-        """Like `acts`, without scratch and the session's own things."""
+        """Like `acts`, without scratch, the session's own things, and what is lost nowhere (`kept` of the event)."""
         if self.call is not None:
             known = self.call.losses
             return tuple(map(of_row, known)) if known else ()
@@ -228,6 +228,8 @@ class Observation(FailedCall):
         if not acts:
             return ()
         losses = tuple(filter(self.calls.belongings.is_loss, acts))
+        if losses and (kept := self.event.kept) is not None:  # a commit or a snapshot has it
+            losses = tuple(loss for loss in losses if loss.target not in kept.targets or loss.effect not in LOSSES)
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
 

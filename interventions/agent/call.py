@@ -61,6 +61,8 @@ class Call:
     """Calls with an equal key are repetitions, where the tool declares it."""
     cut: CutArguments | None = field(default=None, init=False)
     """The digest and the limit of arguments that a client has truncated."""
+    folder: str | None = field(default=None, init=False)
+    """Where the call runs, absolute; empty: unknown; None: in the folder of this process."""
     secrets_sent: Sequence[SentSecret] = field(default=(), init=False)
     """Secrets sent, as reported by a client that holds the session's secrets itself."""
     ticket: RuleTicket | None = field(default=None, init=False)

@@ -67,6 +67,7 @@ class GuardOptions(TypedDict, total=False):
     throttle_s: float
     max_pause_s: float | None
     rollback_budget_s: float
+    snapshots: bool
     max_args_bytes: int
     max_run_bytes: int
     max_output_chars: int
@@ -150,6 +151,10 @@ class GuardSettings:
     """
     rollback_budget_s: Seconds = 60.0
     """How long a call waits for a rollback."""
+    snapshots: bool = True
+    """Before a call that discards uncommitted work, keep it in a snapshot (`haltline undo`), and do not count the call
+    as a loss. False where tools work on other files than those that this process sees, as in a container.
+    """
 
     max_args_bytes: Annotated[int, Field(ge=0, le=256 * 1024)] = 8192
     """Longer arguments of calls that only read or write are truncated before they are published; the digest is of the

@@ -50,6 +50,7 @@ _BY_TOOL: Final = re.compile(
     rf"\"(?:(?:file|local)_?)?(?:path|name|file|attachments?|source|document)\":\[?\"({_FILE})\"", re.ASCII
 )
 _TOOL: Final = re.compile(r"(?<![a-z])(?:upload|attach|send|share|put_object|publish)", re.IGNORECASE)
+_CREDENTIALS: Final = re.compile(rf"(?:^|[^\w.-]){_FILE}$", re.ASCII)
 _ANY: Final = tuple(re.compile(form, re.ASCII) for form in _UPLOADS)
 _NAMES: Final = (
     r"\.env|\.netrc|\.npmrc|\.pypirc|\.pgpass|\.git-cred|\.vault-token|\.aws/|\.kube/|\.docker/|kubeconfig"
@@ -67,3 +68,8 @@ def uploaded(action: str, text: str) -> Iterator[str]:
     forms = (*_ANY, _BY_TOOL) if _TOOL.search(action) is not None else _ANY
     found = (match[1] for form in forms for match in form.finditer(text))
     yield from islice(dict.fromkeys(found), _MOST_FILES)
+
+
+def holds_credentials(path: str) -> bool:
+    """Return whether a file of this name holds credentials."""
+    return _CREDENTIALS.search("/".join(path.rsplit("/", 2)[-2:])) is not None

@@ -47,7 +47,7 @@ class Sessions:
 
         Raises ValueError for a policy that cannot be used.
         """
-        self._settings = with_policy_read(settings)
+        self._settings = with_policy_read(settings).changed(snapshots=False)  # the files are elsewhere
         self._max_sessions = max_sessions
         self._holds_mode = holds_mode
         self._make_guard = make_guard

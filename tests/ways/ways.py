@@ -33,7 +33,7 @@ FOLDER = Path(__file__).with_name("tables")
 ROUNDS = 8
 _BETWEEN_ROUNDS_S = 40
 """Slower than any count within a minute: what stops a way is that it is known as the same thing."""
-_SETTINGS = GuardSettings(mode="local", session_id="s1", agent_id="agent")
+_SETTINGS = GuardSettings(mode="local", session_id="s1", agent_id="agent", snapshots=False)
 
 _SPELLINGS = {
     "qualified": ("fact_sales", "public.fact_sales", "dw.public.fact_sales", '"DW"."PUBLIC"."FACT_SALES"'),

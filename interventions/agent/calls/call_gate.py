@@ -5,17 +5,18 @@
 
 import itertools
 import logging
+import os
 import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
 from typing import Any, Final
 
 from haltline.interventions.agent.call import Call, describe_error, describe_novelty, describe_output, error_text
-from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, now_ms
+from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, made, now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
 from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer
-from haltline.interventions.agent.enforcement.fail_policy import FailPolicy
+from haltline.interventions.agent.enforcement.fail_policy import FailPolicy, may_destroy
 from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
@@ -40,18 +41,21 @@ from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.book import RuleBook, copied
-from haltline.interventions.agent.rules.objection import UNCHECKED, Objection
+from haltline.interventions.agent.rules.objection import SNAPSHOT, UNCHECKED, Objection
 from haltline.interventions.agent.rules.throttled import MIN_INTERVAL, Throttled
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.snapshots.before_call import Looked, look
+from haltline.interventions.agent.snapshots.own_files import OwnFiles
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.levels.default_levels import FREEZE
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
-from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 _PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
+_LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
 
 
@@ -87,6 +91,7 @@ class CallGate:
             self.note_prompt(settings.task.goal)
         self.held: HeldSecrets = HeldSecrets(settings.keys.digest) if parent is None else parent.held
         self._fail_policy = FailPolicy(settings)
+        self._own_files = OwnFiles()
 
     def note_prompt(self, prompt: str) -> None:
         """Note what a prompt names: a call that takes it up works off what the user asked for."""
@@ -161,12 +166,15 @@ class CallGate:
         if is_replay:
             return
 
-        # 3. Publish the proposal.
+        # 3. Keep the local work that the call discards, and publish the proposal.
+        looked = yield from self._looked(call)
         closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
         fields: dict[str, Any] = {"await_verdict": waits}
         if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
             fields |= {"await_verdict": waits, "secrets_sent": secrets_sent}
+        if looked is not None:
+            fields["kept"] = looked.kept
         proposal = self.publisher.call_event(_PROPOSED, call, fields)
         answer = enforcer.await_verdict(proposal.event_id) if waits else None
         handed_over = self.publisher.publish(proposal, must=closed)
@@ -189,10 +197,28 @@ class CallGate:
         admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
         if admitted.cause or admitted.advice or admitted.rollbacks:
             yield from self._obey(action, admitted)
+        if looked is not None and looked.text:
+            self._advise_of(action, Objection(SNAPSHOT, looked.text, blocks=False, text=looked.text))
         if action.advice:
             self._check_changed(action)
         self.throttled.note(call.effect)
         self.throttled.made(call.call_id, call.action, call.args, now_ms())
+
+    def _looked(self, call: Call) -> "Generator[tuple[Future[Any], float], None, Looked | None]":
+        """Return what the call discards of local files without a loss; None: nothing, or this was not looked at."""
+        settings = self.settings
+        if not settings.snapshots or call.folder == "" or call.effect in _LOOKS:
+            return None
+        try:
+            folder = call.folder or os.getcwd()
+        except OSError:  # it was removed
+            return None
+        self._own_files.begin(call.call_id, call.action, call.args, folder)
+        if not may_destroy(call, settings):
+            return None
+        about = {"event_id": call.call_id, "kind": _PROPOSED, "session_id": settings.session_id, "time": now_ms()}
+        event = made({**call.describe(settings), **about})
+        return (yield from look(event, folder, settings.session_id, self._own_files))
 
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
@@ -370,6 +396,7 @@ class CallGate:
                 "haltline: session %s: the end of %s could not be published", self.settings.session_id, call.action
             )
         finally:
+            self._own_files.end(call.call_id)
             self.enforcer.done(call.call_id)
 
     # Internal.

@@ -234,18 +234,21 @@ class FrameworkSession:
         args: Mapping[str, Any] | None = None,
         *,
         cut: CutArguments | None = None,
+        folder: str | None = None,
         secrets_sent: Sequence[SentSecret] = (),
         asks: bool = False,
         **options: Unpack[CallOptions],
     ) -> Answer:
         """Like `propose`, without blocking the event loop. `cut` describes truncated arguments.
 
+        `folder`: where the call runs, empty if unknown; by default the folder of this process.
+
         `secrets_sent`: those that a client has recognized itself.
 
         `asks`: in mode `async`, too, a call that may destroy something waits, according to the guard's `ask_from`.
         """
         action = self._action(call_id, name, args, **options)
-        action.call.cut, action.call.secrets_sent = cut, secrets_sent
+        action.call.cut, action.call.folder, action.call.secrets_sent = cut, folder, secrets_sent
         if asks and options.get("mode") == "async":
             action.call.is_mode_explicit = False  # it counts as the guard's
         try:

@@ -21,6 +21,7 @@ BUDGET_WARNING: Final = "budget_warning"
 IN_FLIGHT: Final = "idempotency_in_flight"
 THROTTLED: Final = "throttled"
 UNCHECKED: Final = "rules_not_checked"
+SNAPSHOT: Final = "snapshot_taken"
 
 TEXTS: Final = {
     DENIED: "This tool must not be used here. Use another way that is allowed, or report what you wanted and why.",
@@ -34,6 +35,7 @@ TEXTS: Final = {
     BUDGET_WARNING: "Most of the budget is used. Finish what matters most.",
     THROTTLED: "Your limits were lowered, and this call exceeds them. Review what was done, and continue with less.",
     UNCHECKED: "This call could not be checked against the rules. Make it in a simpler way, or report it instead.",
+    SNAPSHOT: "Uncommitted work that this call discards was kept. `haltline undo` lists it.",
     IN_FLIGHT: "This same call is being made right now. Wait for its result, and do not make it again.",
 }
 
@@ -52,10 +54,14 @@ class Objection:
     stale_evidence: tuple[str, ...] = ()
     argument_violations: tuple[str, ...] = ()
     retry_after_s: int | None = None
+    text: str = ""
+    """A text for the model instead of the code's."""
 
     @property
     def message(self) -> str:
         """The text for the model."""
+        if self.text:
+            return self.text
         parts = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
         return f"{TEXTS[self.code]} ({'; '.join(parts)})"[:2000] if parts else TEXTS[self.code]
 

@@ -10,6 +10,7 @@ refused call; a held one after the model has read why and had a turn for its rep
 
 import asyncio
 import contextlib
+import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
@@ -193,7 +194,13 @@ class Sessions:
         stop = self._stop_of(session)
         if stop is not None and self._is_local and not self._is_enforced:
             return self._refusal(stop, hook)
-        answer = await session.propose_async(_call_id(hook), _text(hook, "tool_name"), _args_of(hook))
+        folder = hook.get("cwd")
+        answer = await session.propose_async(
+            _call_id(hook),
+            _text(hook, "tool_name"),
+            _args_of(hook),
+            folder=folder if isinstance(folder, str) and os.path.isabs(folder) else "",
+        )
         stop = self._stop_of(session)
         if stop is not None and (answer.refused is not None or not self._is_enforced):
             return self._refusal(stop, hook)

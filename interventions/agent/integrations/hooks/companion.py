@@ -180,6 +180,7 @@ class Companion:
                 self._make(agent, self._stored.earlier(session_id)), place=str(hook.get("cwd") or folder_of(peer))
             )
             self._held[session_id] = held
+        hook.setdefault("cwd", held.place)
         held.busy += 1
         is_attended = is_attended or hook.get("is_attended") is True
         if event in _OF_PROCESS or not held.used_s:

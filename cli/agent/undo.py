@@ -1,0 +1,63 @@
+"""`haltline undo`: brings back uncommitted work that a call has discarded."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import AsJson, Exit, fail, print_json, say
+
+
+def undo(
+    snapshot: Annotated[str, typer.Argument(metavar="ID", help="The snapshot to restore; without one, list all.")] = "",
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List the snapshots of this folder's repository, or restore one.
+
+    Guards and hooks take them before a call that discards uncommitted work. What is there now is kept as a further
+    snapshot before anything is restored.
+
+    Example: haltline undo 4f3a2b1c
+    """
+    import os
+    from datetime import datetime
+
+    from haltline.cli.tables import print_table
+    from haltline.interventions.agent.checkpoints import CannotRestore
+    from haltline.interventions.agent.checkpoints.git_commands import GitFailed
+    from haltline.interventions.agent.snapshots.repository import Repository, root_of
+
+    root = root_of(os.path.realpath(os.getcwd()))
+    if root is None:
+        fail(f"{os.getcwd()}: expected a folder in a git work tree, got one outside of any", Exit.USAGE)
+    repository = Repository(root)
+    try:
+        if snapshot:
+            restored = repository.restore(snapshot)
+            if as_json:
+                print_json([asdict(restored)])
+            else:
+                say(
+                    f"restored {snapshot}: {restored.put_back} files put back, {restored.removed} removed; what was there is "
+                    f"kept: haltline undo {restored.kept_as}"
+                )
+            return
+        found = repository.snapshots()
+    except (CannotRestore, GitFailed, OSError) as error:
+        fail(str(error), Exit.NO)
+    if as_json:
+        print_json([{"id": one.id, **asdict(one.about)} for one in found])
+        return
+    rows = [
+        (
+            one.id,
+            datetime.fromtimestamp(one.about.time_ms / 1000).astimezone().isoformat(sep=" ", timespec="seconds"),
+            str(one.about.files),
+            one.about.before,
+            one.about.session,
+        )
+        for one in found
+    ]
+    if not print_table(("id", "taken", "files", "before", "session"), rows):
+        say(f"no snapshots in {root}")

@@ -1,0 +1,158 @@
+"""Before a call that discards local work: what would be lost is kept in a snapshot.
+
+It is looked at in a thread, for a bounded time. A look that fails, or takes too long, changes nothing: the call is then
+decided on like any other.
+"""
+
+import glob
+import logging
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable
+from concurrent.futures import Future
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from haltline.interventions.agent.checkpoints import CannotKeep
+from haltline.interventions.agent.snapshots.own_files import OwnFiles
+from haltline.interventions.agent.snapshots.repository import LOOK_S, Lost, Repository, Specs, root_of
+from haltline.schemas.events import ActionEvent, Kept
+
+if TYPE_CHECKING:
+    from haltline.interventions.agent.snapshots.discards import Discard
+
+log: Final = logging.getLogger("haltline.agent")
+
+_MAX_TARGETS: Final = 64
+_GLOB: Final = frozenset("*?[")
+_LOOKING: Final = threading.BoundedSemaphore(8)
+"""The most looks at a time: of a file system that hangs, they hold no more threads. Calls are then decided without."""
+
+
+class Looked(NamedTuple):
+    """The result of a look."""
+
+    kept: Kept
+    """The mark for the event."""
+    text: str = ""
+    """The text for the agent; empty if nothing had to be kept."""
+
+
+def look(
+    event: ActionEvent, folder: str, session: str, own: OwnFiles
+) -> "Generator[tuple[Future[Any], float], None, Looked | None]":
+    """Return what a proposed call discards without a loss, after a snapshot of what would be lost; None: nothing.
+
+    `folder`: where the call runs, absolute. `session`: its id. `own`: files that the session can write again.
+    """
+    from haltline.interventions.agent.snapshots.discards import discards, is_scratch  # noqa: PLC0415 - its readers
+
+    found = discards(event, folder)
+    if not found or len(found) > _MAX_TARGETS:
+        return None
+    done = Future[Looked | None]()
+
+    def run() -> None:
+        looked = None
+        try:
+            looked = _look(found, _named(event), session, own, is_scratch)
+        except CannotKeep as error:
+            log.info("haltline: session %s: no snapshot: %s", session, error)
+        except Exception:
+            log.exception("haltline: session %s: no snapshot", session)
+        finally:
+            _LOOKING.release()
+            done.set_result(looked)
+
+    if not _LOOKING.acquire(blocking=False):
+        return None
+    threading.Thread(target=run, name="haltline-snapshot", daemon=True).start()
+    yield done, LOOK_S
+    return done.result() if done.done() else None
+
+
+def _look(
+    found: "Iterable[Discard]", before: str, session: str, own: OwnFiles, is_scratch: Callable[[str], bool]
+) -> Looked | None:
+    """Look at the work tree of these acts, and keep what would be lost. Raises CannotKeep."""
+    placed = [
+        (one, *where)
+        for one in found
+        if (where := _place_of(one)) is not None and not (where[1] and is_scratch(where[1]))
+    ]
+    roots = {root for _, root, _ in placed}
+    if len(roots) != 1:
+        return None
+    [root] = roots
+    repository = Repository(root, budget_s=LOOK_S)
+    lost = repository.look(_specs((one, place) for one, _, place in placed), is_scratch)
+    lost.work = [name for name in lost.work if not own.has(os.path.join(root, name))]
+    targets = list(dict.fromkeys(one.target for one, _, _ in placed))
+    if not lost:
+        return Looked(Kept(targets=targets))
+    snapshot = repository.keep(lost, before=before, session=session)
+    what = "1 file" if lost.files == 1 else f"{lost.files} files" if lost.files else "stashes"
+    text = f"snapshot taken: haltline undo {snapshot} brings back what this call discards ({what})"
+    return Looked(Kept(snapshot=snapshot, targets=targets), text)
+
+
+def _place_of(one: "Discard") -> tuple[str, str] | None:
+    """Return the top of the work tree, and the path below it, empty for all of it; None: not in one, or not there.
+
+    Raises CannotKeep for a work tree with its repository, or for a link that leads to other files.
+    """
+    if one.is_whole:
+        root = root_of(os.path.realpath(one.path))
+        return None if root is None else (root, "")
+    is_there = os.path.lexists(one.path)
+    if not is_there and not (_GLOB.intersection(one.path) and next(glob.iglob(one.path, recursive=True), None)):
+        return None
+    folder, name = os.path.split(one.path.rstrip("/"))
+    while _GLOB.intersection(folder) and not os.path.lexists(folder):
+        folder, above = os.path.split(folder)
+        name = f"{above}/{name}"
+    path = os.path.realpath(one.path) if one.follows_links else os.path.join(os.path.realpath(folder), name)
+    root = root_of(os.path.dirname(path) if is_there else os.path.realpath(folder))
+    if root is None:
+        return None
+    place = os.path.relpath(path, root)
+    if _is_of_repository(place) or os.path.lexists(os.path.join(path, ".git")):
+        raise CannotKeep(f"{path}: expected files of a work tree, got those of a repository as well")
+    return root, place
+
+
+def _is_of_repository(place: str) -> bool:
+    """Return whether a path below the top of a work tree is the top, or also in its `.git`."""
+    first, *_ = parts = place.split("/")
+    if first.startswith(".") and (first in {".", ".."} or fnmatchcase(".git", first)):
+        return True
+    return "**" in parts and any(fnmatchcase(name, parts[-1]) for name in (".git", "HEAD", "index", "config"))
+
+
+def _specs(placed: "Iterable[tuple[Discard, str]]") -> Specs:
+    from haltline.interventions.agent.snapshots.discards import Work  # noqa: PLC0415 - as above
+
+    paths: list[str] = []
+    work, is_whole = Work(0), False
+    for one, place in placed:
+        work |= one.work
+        is_whole |= not place
+        if os.path.lexists(one.path):
+            paths.append(f":(top,literal){place}")
+        else:  # `*` also matches `/` here, so more may be kept than would be lost
+            paths.append(f":(top){place.replace('**/', '*')}")
+    return Specs(
+        () if is_whole else tuple(paths),
+        Work.CHANGES in work,
+        Work.UNTRACKED in work,
+        Work.IGNORED in work,
+        Work.REMOVED in work,
+        Work.STASHES in work,
+    )
+
+
+def _named(event: ActionEvent) -> str:
+    """Return a call in words: the text that it runs, or its tool."""
+    args = event.args or {}
+    text = next((args[name] for name in ("command", "cmd", "script") if isinstance(args.get(name), str)), "")
+    return text or event.action
