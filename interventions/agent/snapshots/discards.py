@@ -90,7 +90,8 @@ def discards(event: ActionEvent, folder: str) -> tuple[Discard, ...]:
     acts = act.acts
     if not acts:
         return ()
-    here = os.path.join(folder, cwd_of(event) or "")
+    given = cwd_of(event)
+    here = os.path.join(folder, given) if given else folder
     text = act.text
     if act.runs and act.tool.reading is Reading.SHELL:
         return tuple(_by_text(acts, destructions(text, cwd=here), text, here)) if text else ()
