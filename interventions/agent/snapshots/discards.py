@@ -78,7 +78,9 @@ _ELSEWHERE: Final = re.compile(
 )
 """Programs that run others elsewhere, or with another file system, and options with another repository."""
 _STAGES: Final = re.compile(r"\bgit\b[^;&|\n]{0,200}\b(?:add|stage)\b")
-_CLEANS_MORE: Final = re.compile(r"\bclean\b[^;&|\n]{0,200}\s-(?:\w{0,10}[xX]|\w{0,10}f\w{0,10}f|f\s[^;&|\n]{0,200}\s-\w{0,10}f)")
+_CLEANS_MORE: Final = re.compile(
+    r"\bclean\b[^;&|\n]{0,200}\s-(?:\w{0,10}[xX]|\w{0,10}f\w{0,10}f|f\s[^;&|\n]{0,200}\s-\w{0,10}f)"
+)
 """`git clean` of ignored files, or of repositories."""
 _GOES: Final = re.compile(r"(?<![\w.-])(?:cd|pushd|popd)(?![\w.-])|\s-C\b")
 _STASHES: Final = re.compile(r"\bstash\b")
@@ -126,9 +128,7 @@ def _by_text(acts: Sequence[Destruction], placed: Sequence[Destruction], text: s
                 work |= Work.UNTRACKED
         if act.verb == "git_clean" and _CLEANS_MORE.search(text) is not None:
             work |= Work.IGNORED | Work.REMOVED
-        yield Discard(
-            act.target, place, work, is_whole=kind == "worktree", follows_links=act.verb in _EMPTIED
-        )
+        yield Discard(act.target, place, work, is_whole=kind == "worktree", follows_links=act.verb in _EMPTIED)
 
 
 def _by_tool(acts: Sequence[Destruction], folder: str) -> Iterator[Discard]:

@@ -3,7 +3,8 @@
 A snapshot has only the files that would be lost, byte by byte (no filter runs), and what is staged of them. HEAD, the
 user's index, branches and stash stay as they are. A restore first keeps what is there now in the same way.
 
-The tree of a snapshot has `work/PATH` and `index/PATH`; its message is a line for people, and JSON.
+The tree of a snapshot has `work/PATH`, `index/PATH`, and `tracked/PATH` for files that a commit has and that are
+removed with the others; its message is a line for people, and JSON.
 """
 
 import contextlib
@@ -62,17 +63,19 @@ class Lost:
     staged: dict[str, Staged] = field(default_factory=dict)
     unstaged: list[str] = field(default_factory=list)
     """Files whose deletion is staged."""
+    tracked: dict[str, Staged] = field(default_factory=dict)
+    """What a commit has, and what is removed with the rest."""
     stashes: list[tuple[str, str]] = field(default_factory=list)
     """Commits and messages, the newest first."""
 
     def __bool__(self) -> bool:
         """Return whether anything would be lost."""
-        return bool(self.files or self.stashes)
+        return bool(self.work or self.gone or self.staged or self.unstaged or self.stashes)
 
     @property
     def files(self) -> int:
         """How many files."""
-        return len({*self.work, *self.staged, *self.gone, *self.unstaged})
+        return len({*self.work, *self.staged, *self.gone, *self.unstaged, *self.tracked})
 
 
 @dataclass(frozen=True)
@@ -126,7 +129,7 @@ class Repository:
         try:
             lost = self._changes(specs, is_scratch)
             if specs.removed:
-                self._add_hidden(specs, lost)
+                self._add_tracked(specs, lost)
             if specs.stashes:
                 lost.stashes = self._stashes()
         except (GitFailed, OSError, ValueError) as error:
@@ -149,7 +152,7 @@ class Repository:
                 tuple(lost.unstaged),
                 tuple(lost.stashes),
             )
-            return self._write(about, self._contents(lost.work), lost.staged)
+            return self._write(about, self._contents(lost.work), {"index": lost.staged, "tracked": lost.tracked})
         except (GitFailed, OSError) as error:
             raise CannotKeep(f"{self.root}: {error}") from error
 
@@ -170,10 +173,12 @@ class Repository:
             raise CannotRestore(f"{snapshot_id}: expected the id of a snapshot of this repository; nothing was changed")
         about = known.about
         try:
-            work, staged = self._read(snapshot_id)
-            now = self._now((*work, *about.gone), (*staged, *about.unstaged))
-            for name in (*work, *about.gone):
+            work, staged, tracked = self._read(snapshot_id)
+            missing = [name for name in tracked if name not in work and not self._is_there(name)]
+            for name in (*work, *about.gone, *missing):
                 self._require_free(name)
+            now = self._now((*work, *about.gone, *missing), (*staged, *about.unstaged, *tracked))
+            staged |= {name: one for name, one in tracked.items() if name in now.unstaged}
             kept_as = self.keep(now, before=f"haltline undo {snapshot_id}")
         except (GitFailed, OSError, CannotKeep) as error:
             raise CannotRestore(f"what is there now cannot be kept, so nothing was changed: {error}") from error
@@ -181,6 +186,7 @@ class Repository:
             put_back = sum(self._put(name, content) for name, content in work.items())
             removed = sum(self._remove(name) for name in about.gone)
             self._stage(staged, about.unstaged)
+            put_back += self._check_out(missing)
             self._stash(about.stashes)
             differ = [name for name, content in work.items() if self._content(name) != content]
         except (GitFailed, OSError) as error:
@@ -237,22 +243,34 @@ class Repository:
     def _recurses(self) -> bool:
         return self._text("config", "--type=bool", "--get", "submodule.recurse", none=1).strip() == "true"
 
-    def _add_hidden(self, specs: Specs, lost: Lost) -> None:
-        """Add files whose changes `git status` was told to hide. Raises CannotKeep for a submodule."""
-        known = {*lost.work, *lost.gone}
+    def _add_tracked(self, specs: Specs, lost: Lost) -> None:
+        """Add the other files that git knows, and changes that `git status` was told to hide.
+
+        Raises CannotKeep for a submodule.
+        """
+        known = {*lost.work, *lost.staged}
         for row in self._text("ls-files", "-v", "--stage", "-z", "--", *specs.paths).split("\0"):
             about, _, name = row.partition("\t")
-            if about[2:8] == _SUBMODULE and os.path.lexists(os.path.join(self.root, name, ".git")):
+            if not name or not self._is_there(name):
+                continue
+            sign, mode, blob, stage = about.split(" ")
+            if mode == _SUBMODULE:
                 raise CannotKeep(f"{self.root}: {name} is a submodule")
-            is_hidden = about[:1].islower() or about[:1] == "S"
-            if is_hidden and name not in known and os.path.lexists(os.path.join(self.root, name)):
+            if (sign.islower() or sign == "S") and name not in known:
                 lost.work.append(name)
+            if stage == "0" and name not in lost.staged:
+                lost.tracked[name] = Staged(mode, blob)
 
     def _stashes(self) -> list[tuple[str, str]]:
         listed = self._text("stash", "list", "--format=%H%x00%gs%x00%x00").split("\0\0")
-        return [(commit, message) for commit, _, message in (row.strip("\n").partition("\0") for row in listed) if commit]
+        return [
+            (commit, message) for commit, _, message in (row.strip("\n").partition("\0") for row in listed) if commit
+        ]
 
     # Files.
+
+    def _is_there(self, name: str) -> bool:
+        return os.path.lexists(os.path.join(self.root, name))
 
     def _contents(self, names: Iterable[str]) -> dict[str, tuple[str, bytes]]:
         """Return modes and contents. Raises CannotKeep if they are too many or too large."""
@@ -324,7 +342,7 @@ class Repository:
 
     # Commits.
 
-    def _write(self, about: About, work: dict[str, tuple[str, bytes]], staged: dict[str, Staged]) -> str:
+    def _write(self, about: About, work: dict[str, tuple[str, bytes]], in_git: dict[str, dict[str, Staged]]) -> str:
         """Write a snapshot with one command, and return its id."""
         snapshot_id = secrets.token_hex(4)
         head = self._text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", none=1).strip()
@@ -336,8 +354,9 @@ class Repository:
         stream += [b"deleteall\n"]
         for name, (mode, content) in work.items():
             stream += [b"M %b inline %b\n" % (mode.encode(), _quoted(f"work/{name}")), _data(content)]
-        for name, one in staged.items():
-            stream += [b"M %b %b %b\n" % (one.mode.encode(), one.blob.encode(), _quoted(f"index/{name}"))]
+        for kind, entries in in_git.items():
+            for name, one in entries.items():
+                stream += [b"M %b %b %b\n" % (one.mode.encode(), one.blob.encode(), _quoted(f"{kind}/{name}"))]
         self._git("fast-import", "--quiet", "--done", "--date-format=raw", stdin=b"".join([*stream, b"done\n"]))
         self._prune()
         return snapshot_id
@@ -348,18 +367,19 @@ class Repository:
             lines = "".join(f"delete {ref}\n" for ref in refs[MAX_KEPT:])
             self._git("update-ref", "--stdin", stdin=lines.encode())
 
-    def _read(self, snapshot_id: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Staged]]:
-        """Return the files of a snapshot, and what was staged."""
-        rows: dict[str, Staged] = {}
+    def _read(self, snapshot_id: str) -> tuple[dict[str, tuple[str, bytes]], dict[str, Staged], dict[str, Staged]]:
+        """Return the files of a snapshot, what was staged, and what else git knew."""
+        rows: dict[str, dict[str, Staged]] = {"work": {}, "index": {}, "tracked": {}}
         for row in self._text("ls-tree", "-r", "-z", f"{_REFS}/{snapshot_id}").split("\0"):
-            about, _, name = row.partition("\t")
-            if name:
+            about, _, path = row.partition("\t")
+            if path:
                 mode, _, blob = about.split(" ")
-                rows[name] = Staged(mode, blob)
-        files = {name.removeprefix("work/"): one for name, one in rows.items() if name.startswith("work/")}
+                kind, _, name = path.partition("/")
+                rows[kind][name] = Staged(mode, blob)
+        files = rows["work"]
         contents = self._blobs([one.blob for one in files.values()])
         work = {name: (one.mode, content) for (name, one), content in zip(files.items(), contents, strict=True)}
-        return work, {name.removeprefix("index/"): one for name, one in rows.items() if name.startswith("index/")}
+        return work, rows["index"], rows["tracked"]
 
     def _blobs(self, blobs: Sequence[str]) -> list[bytes]:
         if not blobs:
@@ -380,10 +400,10 @@ class Repository:
             path = os.path.join(self.root, name)
             (now.work if os.path.islink(path) or os.path.isfile(path) else now.gone).append(name)
         if in_index:
-            specs = [f":(top,literal){name}" for name in in_index]
-            for row in self._text("ls-files", "--stage", "-z", "--", *specs).split("\0"):
+            wanted = frozenset(in_index)
+            for row in self._text("ls-files", "--stage", "-z").split("\0"):
                 about, _, name = row.partition("\t")
-                if name and about.endswith(" 0"):
+                if name in wanted and about.endswith(" 0"):
                     now.staged[name] = Staged(*about.split(" ")[:2])
             now.unstaged = [name for name in in_index if name not in now.staged]
         return now
@@ -393,6 +413,12 @@ class Repository:
         rows += [f"0 {'0' * 40} 0\t{name}\0" for name in unstaged]
         if rows:
             self._git("update-index", "-z", "--index-info", stdin=os.fsencode("".join(rows)))
+
+    def _check_out(self, names: Sequence[str]) -> int:
+        """Restore files from the index that are not there."""
+        if names:
+            self._git("checkout-index", "-z", "--stdin", stdin=os.fsencode("".join(f"{name}\0" for name in names)))
+        return len(names)
 
     def _stash(self, stashes: Sequence[tuple[str, str]]) -> None:
         there = {commit for commit, _ in self._stashes()} if stashes else set()

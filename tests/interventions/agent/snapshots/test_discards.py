@@ -11,7 +11,9 @@ WHOLE = "/repo/sub (whole)"
 
 def found(action: str, args: dict[str, Any]) -> dict[str, Work]:
     """What a call in /repo/sub discards, by path."""
-    event = ActionEvent(event_id="e", kind=Kind.PROPOSED, session_id="s", time=1_700_000_000_000, action=action, args=args)
+    event = ActionEvent(
+        event_id="e", kind=Kind.PROPOSED, session_id="s", time=1_700_000_000_000, action=action, args=args
+    )
     found = discards(event, "/repo/sub")
     return {f"{one.path} (whole)" if one.is_whole else one.path: one.work for one in found}
 
@@ -32,7 +34,10 @@ def found(action: str, args: dict[str, Any]) -> dict[str, Work]:
         "a clean that only tells": ("git clean -nd", {}),
         "a dropped stash": ("git stash drop", {WHOLE: STASHES}),
         "a dropped stash of another folder": ("cd /x && git stash drop", {}),
-        "what is stashed and then dropped": ("git stash && git stash drop", {WHOLE: STASHES | CHANGES | Work.UNTRACKED}),
+        "what is stashed and then dropped": (
+            "git stash && git stash drop",
+            {WHOLE: STASHES | CHANGES | Work.UNTRACKED},
+        ),
         "what is popped and then discarded": ("git stash pop; git checkout .", {WHOLE: CHANGES | STASHES}),
         "what is added and then discarded": ("git add . && git reset --hard", {WHOLE: CHANGES | Work.UNTRACKED}),
         "a removed folder": ("rm -rf src", {"/repo/sub/src": FILES}),

@@ -28,7 +28,9 @@ def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def looked(command: str, folder: Path, own: OwnFiles | None = None) -> Looked | None:
     args = {"command": command}
-    event = ActionEvent(event_id="e", kind=Kind.PROPOSED, session_id="s1", time=1_700_000_000_000, action="bash", args=args)
+    event = ActionEvent(
+        event_id="e", kind=Kind.PROPOSED, session_id="s1", time=1_700_000_000_000, action="bash", args=args
+    )
     steps = look(event, str(folder), "s1", own or OwnFiles())
     try:
         while True:
@@ -70,7 +72,7 @@ def renamed(tree: Path) -> None:
 
 
 def untracked(tree: Path) -> None:
-    write(tree, {"src/deep/new \n\"ä.py": b"\xff\r\n", "run.sh": "#!/bin/sh\n"})
+    write(tree, {'src/deep/new \n"ä.py': b"\xff\r\n", "run.sh": "#!/bin/sh\n"})
     (tree / "run.sh").chmod(0o755)
     (tree / "src/link").symlink_to("../a.py")
 
@@ -107,6 +109,7 @@ def filtered(tree: Path) -> None:
         "modified files that are restored": (modified, "git restore src/c.bin a.py"),
         "a modified file that is removed": (modified, "rm a.py"),
         "a modified file that is removed from git": (modified, "git rm -q -f a.py"),
+        "a folder that is removed from git": (modified, "git rm -q -rf src"),
         "a modified file that is emptied": (modified, "truncate -s 0 a.py"),
         "staged files": (staged, "git reset --hard"),
         "deleted files": (deleted, "git reset --hard"),
@@ -128,8 +131,6 @@ def test_what_is_discarded_is_brought_back(tree: Path, before: Callable[[Path], 
     write(tree, {"later.txt": "work after that\n"})
     Repository(str(tree)).restore(snapshot)
     (tree / "later.txt").unlink()
-    if command.startswith("git rm"):
-        git(tree, "reset", "-q")
     assert state(tree) == there
     assert (before is not untracked) or os.access(tree / "run.sh", os.X_OK)
 
@@ -185,7 +186,7 @@ def test_stashes_are_brought_back(tree: Path) -> None:
     assert git(tree, "stash", "list") == there
     git(tree, "stash", "drop", "-q")
     Repository(str(tree)).restore(snapshot)
-    assert sorted(git(tree, "stash", "list", "--format=%gs").split()) == sorted(git(tree, "stash", "list", "--format=%gs").split())
+    assert len(git(tree, "stash", "list").splitlines()) == 2
 
 
 def test_a_repository_without_a_commit_has_snapshots(tmp_path: Path) -> None:
