@@ -38,10 +38,8 @@ def undo(
             if as_json:
                 print_json([asdict(restored)])
             else:
-                say(
-                    f"restored {snapshot}: {restored.put_back} files put back, {restored.removed} removed; what was there is "
-                    f"kept: haltline undo {restored.kept_as}"
-                )
+                done = f"{restored.put_back} files put back, {restored.removed} removed"
+                say(f"restored {snapshot}: {done}; what was there is kept: haltline undo {restored.kept_as}")
             return
         found = repository.snapshots()
     except (CannotRestore, GitFailed, OSError) as error:

@@ -102,7 +102,7 @@ def test_of_a_number_of_any_form_both_decoders_say_the_same(name: str, number: s
 
 
 def test_an_event_of_every_field_but_rare_ones_is_read_by_msgspec() -> None:
-    assert set(EVENT) == ActionEvent.model_fields.keys() - {"checkpoint", "secrets_sent"}
+    assert set(EVENT) == ActionEvent.model_fields.keys() - {"checkpoint", "kept", "secrets_sent"}
     event = native.read(orjson.dumps(EVENT))
     assert event == ActionEvent.model_validate(EVENT)
     assert isinstance(event, ActionEvent)

@@ -168,15 +168,10 @@ class CallGate:
 
         # 3. Keep the local work that the call discards, and publish the proposal.
         looked = yield from self._looked(call)
-        closed, waits = self._fail_policy.is_closed(call), self._fail_policy.waits(call, link_up=self.transport.up)
-        fields: dict[str, Any] = {"await_verdict": waits}
-        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
-            waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
-            fields |= {"await_verdict": waits, "secrets_sent": secrets_sent}
-        if looked is not None:
-            fields["kept"] = looked.kept
+        closed = self._fail_policy.is_closed(call)
+        fields = self._proposed(call, looked)
         proposal = self.publisher.call_event(_PROPOSED, call, fields)
-        answer = enforcer.await_verdict(proposal.event_id) if waits else None
+        answer = enforcer.await_verdict(proposal.event_id) if fields["await_verdict"] else None
         handed_over = self.publisher.publish(proposal, must=closed)
         if self.decider is not None:
             decision = self.decider.decide(proposal.event)
@@ -197,8 +192,7 @@ class CallGate:
         admitted = enforcer.admit(call, verdict, lambda: parameters(proposal.event))
         if admitted.cause or admitted.advice or admitted.rollbacks:
             yield from self._obey(action, admitted)
-        if looked is not None and looked.text:
-            self._advise_of(action, Objection(SNAPSHOT, looked.text, blocks=False, text=looked.text))
+        self._advise_of_snapshot(action, looked)
         if action.advice:
             self._check_changed(action)
         self.throttled.note(call.effect)
@@ -214,11 +208,20 @@ class CallGate:
         except OSError:  # it was removed
             return None
         self._own_files.begin(call.call_id, call.action, call.args, folder)
-        if not may_destroy(call, settings):
+        if call.effect is not Effect.DESTRUCTIVE and not may_destroy(call, settings):
             return None
         about = {"event_id": call.call_id, "kind": _PROPOSED, "session_id": settings.session_id, "time": now_ms()}
         event = made({**call.describe(settings), **about})
         return (yield from look(event, folder, settings.session_id, self._own_files))
+
+    def _proposed(self, call: Call, looked: Looked | None) -> dict[str, Any]:
+        """Return the fields of a proposal that do not describe the call."""
+        waits = self._fail_policy.waits(call, link_up=self.transport.up)
+        fields: dict[str, Any] = {"await_verdict": waits}
+        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
+            waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
+            fields |= {"await_verdict": waits, "secrets_sent": secrets_sent}
+        return fields if looked is None else fields | {"kept": looked.kept}
 
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool
@@ -415,6 +418,10 @@ class CallGate:
 
     def _own_cause(self, call: Call, objection: Objection) -> Cause:
         return cause_of(self._own_decision(call, objection))
+
+    def _advise_of_snapshot(self, action: Action, looked: Looked | None) -> None:
+        if looked is not None and looked.text:
+            self._advise_of(action, Objection(SNAPSHOT, looked.text, blocks=False, text=looked.text))
 
     def _advise_of(self, action: Action, objection: Objection) -> None:
         advice = advice_of(self._own_decision(action.call, objection))

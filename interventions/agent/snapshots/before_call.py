@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from haltline.interventions.agent.checkpoints import CannotKeep
 from haltline.interventions.agent.snapshots.own_files import OwnFiles
-from haltline.interventions.agent.snapshots.repository import LOOK_S, Lost, Repository, Specs, root_of
+from haltline.interventions.agent.snapshots.repository import LOOK_S, Repository, Specs, root_of
 from haltline.schemas.events import ActionEvent, Kept
 
 if TYPE_CHECKING:

@@ -65,7 +65,8 @@ _BY_VERB: Final = {
         # programs, then functions of other languages
         (
             "rm", "git_rm", "rmdir", "unlink", "find_delete", "rimraf", "trash", "remove_item", "rsync_delete",
-            "rmtree", "remove", "remove_tree", "remove_dir_all", "remove_file", "rm_rf", "rmsync", "unlinksync", "delete",
+            "rmtree", "remove", "remove_tree", "remove_dir_all", "remove_file", "rm_rf", "rmsync", "unlinksync",
+            "delete",
         ),
         _FILES,
     ),
@@ -78,10 +79,7 @@ _ELSEWHERE: Final = re.compile(
 )
 """Programs that run others elsewhere, or with another file system, and options with another repository."""
 _STAGES: Final = re.compile(r"\bgit\b[^;&|\n]{0,200}\b(?:add|stage)\b")
-_CLEANS_MORE: Final = re.compile(
-    r"\bclean\b[^;&|\n]{0,200}\s-(?:\w{0,10}[xX]|\w{0,10}f\w{0,10}f|f\s[^;&|\n]{0,200}\s-\w{0,10}f)"
-)
-"""`git clean` of ignored files, or of repositories."""
+_CLEAN: Final = re.compile(r"\bclean\b([^;&|\n]{0,200})")
 _GOES: Final = re.compile(r"(?<![\w.-])(?:cd|pushd|popd)(?![\w.-])|\s-C\b")
 _STASHES: Final = re.compile(r"\bstash\b")
 
@@ -126,7 +124,7 @@ def _by_text(acts: Sequence[Destruction], placed: Sequence[Destruction], text: s
                 work |= Work.STASHES
             if _STAGES.search(text) is not None:
                 work |= Work.UNTRACKED
-        if act.verb == "git_clean" and _CLEANS_MORE.search(text) is not None:
+        if act.verb == "git_clean" and _cleans_more(text):
             work |= Work.IGNORED | Work.REMOVED
         yield Discard(act.target, place, work, is_whole=kind == "worktree", follows_links=act.verb in _EMPTIED)
 
@@ -137,6 +135,15 @@ def _by_tool(acts: Sequence[Destruction], folder: str) -> Iterator[Discard]:
         kind, _, place = act.target.partition("=")
         if kind == "path" and act.effect in LOSSES and place:
             yield Discard(act.target, os.path.join(folder, place), _FILES, follows_links=act.verb in _EMPTIED)
+
+
+def _cleans_more(text: str) -> bool:
+    """Return whether a `git clean` also removes ignored files, or repositories."""
+    for found in _CLEAN.finditer(text):
+        flags = "".join(word for word in found[1].split() if word.startswith("-") and not word.startswith("--"))
+        if "x" in flags.lower() or flags.count("f") > 1:
+            return True
+    return False
 
 
 def is_scratch(path: str) -> bool:

@@ -2,6 +2,7 @@ import contextlib
 import io
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -25,7 +26,8 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.at_terminal import at_terminal
-from tests.builders import cases
+from tests.builders import cases, some
+from tests.interventions.agent.snapshots import folders
 from tests.interventions.agent.stand_in import StandIn, standing
 from tests.mock_cluster import QuickBroker
 from tests.programs import ended
@@ -208,6 +210,22 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
     assert claude.pre("Read", "t11") == {}
     claude.environment["HALTLINE_RUN_DIR"] = str(folder)
     assert claude.pre("Read", "t12") == {}
+
+
+def test_work_that_a_call_discards_is_kept_and_an_agent_may_bring_it_back(folder: Path) -> None:
+    tree = folders.repository(folder / "work", {"a.py": "one\n"})
+    folders.write(tree, {"a.py": "by the user\n"})
+    claude = ClaudeCode(folder, NOWHERE)
+    claude.options = ["--local"]
+    call: dict[str, Any] = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "git checkout -- ."}}
+    told = json.loads(claude("PreToolUse", cwd=str(tree), **call).stdout)["hookSpecificOutput"]["additionalContext"]
+    found = re.search(r"snapshot taken: (haltline undo \w+)", told)
+    folders.git(tree, "checkout", "-q", "--", ".")
+    command = some(found)[1].split()[1:]
+    call |= {"tool_use_id": "t2", "tool_input": {"command": some(found)[1]}}
+    assert claude("PreToolUse", cwd=str(tree), **call).stdout == ""
+    assert ended(*HALTLINE, *command, cwd=tree, env=claude.environment).returncode == 0
+    assert (tree / "a.py").read_text() == "by the user\n"
 
 
 def test_a_session_goes_on_counting_in_a_companion_that_was_started_anew(folder: Path) -> None:

@@ -11,7 +11,7 @@ from haltline.interventions.agent.snapshots.before_call import Looked, look
 from haltline.interventions.agent.snapshots.own_files import OwnFiles
 from haltline.interventions.agent.snapshots.repository import Repository
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import cases
+from tests.builders import cases, some
 from tests.interventions.agent.snapshots import folders
 from tests.interventions.agent.snapshots.folders import git, state, write
 
@@ -141,7 +141,8 @@ def test_a_conflict_is_brought_back_with_its_text(tree: Path) -> None:
     snapshot = outcome("git reset --hard", tree)
     run("git reset --hard", tree)
     Repository(str(tree)).restore(snapshot)
-    assert (tree / "a.py").read_text() == text and "<<<<<<<" in text
+    assert "<<<<<<<" in text
+    assert (tree / "a.py").read_text() == text
 
 
 def test_a_restore_keeps_what_is_there_and_can_be_undone(tree: Path) -> None:
@@ -302,11 +303,9 @@ def test_files_that_the_session_wrote_are_no_loss_until_others_change_them(tree:
     own.begin("c1", "Write", {"file_path": str(path), "content": "mine\n"}, str(tree))
     path.write_text("mine\n")
     own.end("c1")
-    found = looked("rm mine.py", tree, own)
-    assert found is not None and found.kept.snapshot is None
+    assert some(looked("rm mine.py", tree, own)).kept.snapshot is None
     path.write_text("changed by the user\n")
-    found = looked("rm mine.py", tree, own)
-    assert found is not None and found.kept.snapshot is not None
+    assert some(looked("rm mine.py", tree, own)).kept.snapshot is not None
 
 
 def test_a_git_that_hangs_is_given_up(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
