@@ -116,7 +116,7 @@ class Kept(Record):
     snapshot: Name | None = None
     """The id of the snapshot that has it (`haltline undo`); None: a commit has all of it, or the session wrote it."""
     targets: Annotated[list[Name], Field(max_length=64)]
-    """The targets of the acts that lose nothing, as detectors name them: `worktree=/repo`, `path=src/a.py`."""
+    """The targets of the acts that lose nothing, as detectors name them: `worktree=/repo`, `path=/repo/a`."""
 
 
 class Task(Record):

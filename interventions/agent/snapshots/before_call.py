@@ -105,7 +105,7 @@ def _place_of(one: "Discard") -> tuple[str, str] | None:
         root = root_of(os.path.realpath(one.path))
         return None if root is None else (root, "")
     is_there = os.path.lexists(one.path)
-    if not is_there and not (_GLOB.intersection(one.path) and next(glob.iglob(one.path, recursive=True), None)):
+    if not is_there and not (_GLOB.intersection(one.path) and any(glob.iglob(one.path, recursive=True))):
         return None
     folder, name = os.path.split(one.path.rstrip("/"))
     while _GLOB.intersection(folder) and not os.path.lexists(folder):

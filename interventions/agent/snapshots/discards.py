@@ -1,7 +1,7 @@
 """What a call discards of the files beside this process, by its text: pure.
 
-The call is read as the worker reads it, so that both name the targets alike. Imported only for a call with a word of
-destruction (`fail_policy`), as the readers are many.
+The call is read as the worker reads it, so that both name the targets alike. Imported only for a call that names
+something destructive (`fail_policy`), as the readers are many.
 
 Misses: untracked files that stand where the commit of a `reset` or `checkout` has files; scripts that the call runs.
 Names nothing for acts elsewhere: on other hosts, in containers, in a repository given by options.

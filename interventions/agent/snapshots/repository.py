@@ -274,14 +274,14 @@ class Repository:
 
     def _contents(self, names: Iterable[str]) -> dict[str, tuple[str, bytes]]:
         """Return modes and contents. Raises CannotKeep if they are too many or too large."""
-        wanted = list(dict.fromkeys(names))
-        if len(wanted) > MAX_FILES:
-            raise CannotKeep(f"{self.root}: expected at most {MAX_FILES} files, got {len(wanted)}")
-        size = sum(os.lstat(os.path.join(self.root, name)).st_size for name in wanted)
+        listed = list(dict.fromkeys(names))
+        if len(listed) > MAX_FILES:
+            raise CannotKeep(f"{self.root}: expected at most {MAX_FILES} files, got {len(listed)}")
+        size = sum(os.lstat(os.path.join(self.root, name)).st_size for name in listed)
         if size > MAX_BYTES:
             raise CannotKeep(f"{self.root}: expected at most {MAX_BYTES} bytes, got {size}")
         found = {}
-        for name in wanted:
+        for name in listed:
             content = self._content(name)
             if content is None:
                 raise CannotKeep(f"{self.root}: {name} is no file")
@@ -400,10 +400,10 @@ class Repository:
             path = os.path.join(self.root, name)
             (now.work if os.path.islink(path) or os.path.isfile(path) else now.gone).append(name)
         if in_index:
-            wanted = frozenset(in_index)
+            asked = frozenset(in_index)
             for row in self._text("ls-files", "--stage", "-z").split("\0"):
                 about, _, name = row.partition("\t")
-                if name in wanted and about.endswith(" 0"):
+                if name in asked and about.endswith(" 0"):
                     now.staged[name] = Staged(*about.split(" ")[:2])
             now.unstaged = [name for name in in_index if name not in now.staged]
         return now

@@ -17,7 +17,12 @@ from tests.interventions.agent.snapshots.folders import git, state, write
 
 NOTHING = "nothing would be lost"
 ASKS = "as without"
-COMMITTED = {"a.py": "one\n", "src/b.py": "two\n", "src/c.bin": b"\0\xff\r\n", ".gitignore": "*.log\nbuild/\n"}
+COMMITTED: dict[str, str | bytes] = {
+    "a.py": "one\n",
+    "src/b.py": "two\n",
+    "src/c.bin": b"\0\xff\r\n",
+    ".gitignore": "*.log\nbuild/\n",
+}
 
 
 @pytest.fixture
