@@ -48,7 +48,7 @@ ALLOWED: Final = (
     Allowed("*", r"_value_|__\w+__", "Python calls and reads them"),
     Allowed("*", r"row_factory|text_factory|follow_redirects|dont_write_bytecode|unraisablehook", "a library reads it"),
     Allowed("cli/*", r"rich_help_panel|overflow|no_wrap", "typer and rich read them"),
-    Allowed("cli/*", r"doctor|demo", "the command: cli/app.py has the name of its module"),
+    Allowed("cli/*", r"doctor|demo|undo", "the command: cli/app.py has the name of its module"),
     Allowed("docs/hooks.py", r"on_\w+", "mkdocs calls it"),
     Allowed("streams/runtime/faust_overrides.py", r"\w+", "methods of Faust's classes, replaced"),
     Allowed("benchmarks/simulator/*", r"\w+", "methods of asyncio's loop and of Kafka's clients, simulated"),

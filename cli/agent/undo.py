@@ -18,6 +18,8 @@ def undo(
     Guards and hooks take them before a call that discards uncommitted work. What is there now is kept as a further
     snapshot before anything is restored.
 
+    Exit codes: 0 listed or restored; 1 not restored; 2 this folder is in no git work tree.
+
     Example: haltline undo 4f3a2b1c
     """
     import os

@@ -35,7 +35,6 @@ TEXTS: Final = {
     BUDGET_WARNING: "Most of the budget is used. Finish what matters most.",
     THROTTLED: "Your limits were lowered, and this call exceeds them. Review what was done, and continue with less.",
     UNCHECKED: "This call could not be checked against the rules. Make it in a simpler way, or report it instead.",
-    SNAPSHOT: "Uncommitted work that this call discards was kept. `haltline undo` lists it.",
     IN_FLIGHT: "This same call is being made right now. Wait for its result, and do not make it again.",
 }
 
@@ -60,10 +59,12 @@ class Objection:
     @property
     def message(self) -> str:
         """The text for the model."""
-        if self.text:
-            return self.text
         parts = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
-        return f"{TEXTS[self.code]} ({'; '.join(parts)})"[:2000] if parts else TEXTS[self.code]
+        return f"{self._plain} ({'; '.join(parts)})"[:2000] if parts else self._plain
+
+    @property
+    def _plain(self) -> str:
+        return self.text or TEXTS[self.code]
 
     @property
     def remediation(self) -> Remediation:
@@ -72,7 +73,7 @@ class Objection:
             reason_code=self.code.upper(),
             missing_requirements=self.required_prior_actions if self.code == MISSING else (),
             required_prior_actions=self.required_prior_actions,
-            retry_guidance=TEXTS[self.code],
+            retry_guidance=self._plain,
             stale_evidence=self.stale_evidence,
             argument_violations=self.argument_violations,
             retry_after_seconds=self.retry_after_s,
