@@ -218,7 +218,8 @@ def test_work_that_a_call_discards_is_kept_and_an_agent_may_bring_it_back(folder
     claude = ClaudeCode(folder, NOWHERE)
     claude.options = ["--local"]
     call: dict[str, Any] = {"tool_name": "Bash", "tool_use_id": "t1", "tool_input": {"command": "git checkout -- ."}}
-    told = json.loads(claude("PreToolUse", cwd=str(tree), **call).stdout)["hookSpecificOutput"]["additionalContext"]
+    hook_input = json.dumps({"session_id": "s1", "hook_event_name": "PreToolUse", "cwd": str(tree), **call})
+    told = json.loads(claude.in_a_process(hook_input).stdout)["hookSpecificOutput"]["additionalContext"]
     found = re.search(r"snapshot taken: (haltline undo \w+)", told)
     folders.git(tree, "checkout", "-q", "--", ".")
     command = some(found)[1].split()[1:]
