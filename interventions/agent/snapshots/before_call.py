@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 log: Final = logging.getLogger("haltline.agent")
 
-_MAX_TARGETS: Final = 64
+_MAX_TARGETS, _MAX_TARGET_CHARS = 64, 512
 _GLOB: Final = frozenset("*?[")
 _LOOKING: Final = threading.BoundedSemaphore(8)
 """The most looks at a time: of a file system that hangs, they hold no more threads. Calls are then decided without."""
@@ -48,7 +48,7 @@ def look(
     from haltline.interventions.agent.snapshots.discards import discards, is_scratch  # noqa: PLC0415 - its readers
 
     found = discards(event, folder)
-    if not found or len(found) > _MAX_TARGETS:
+    if not found or len(found) > _MAX_TARGETS or any(len(one.target) > _MAX_TARGET_CHARS for one in found):
         return None
     done = Future[Looked | None]()
 
@@ -115,7 +115,7 @@ def _place_of(one: "Discard") -> tuple[str, str] | None:
     root = root_of(os.path.dirname(path) if is_there else os.path.realpath(folder))
     if root is None:
         return None
-    place = os.path.relpath(path, root)
+    place = os.path.relpath(path, root).replace(os.sep, "/")
     if _is_of_repository(place) or os.path.lexists(os.path.join(path, ".git")):
         raise CannotKeep(f"{path}: expected files of a work tree, got those of a repository as well")
     return root, place
@@ -153,6 +153,8 @@ def _specs(placed: "Iterable[tuple[Discard, str]]") -> Specs:
 
 def _named(event: ActionEvent) -> str:
     """Return a call in words: the text that it runs, or its tool."""
-    args = event.args or {}
-    text = next((args[name] for name in ("command", "cmd", "script") if isinstance(args.get(name), str)), "")
-    return text or event.action
+    for name in ("command", "cmd", "script"):
+        given = (event.args or {}).get(name)
+        if given and isinstance(given, str | list):
+            return given if isinstance(given, str) else " ".join(map(str, given))
+    return event.action

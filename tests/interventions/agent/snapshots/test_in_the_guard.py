@@ -47,6 +47,15 @@ def test_in_local_mode_nothing_is_lost_and_nobody_is_asked(tree: Path) -> None:
         assert (tree / "a.py").read_text() == f"by the user, {number}\n"
 
 
+def test_a_severe_act_that_loses_nothing_is_not_asked_about(tree: Path) -> None:
+    write(tree, {"sub/a.py": "by the user\n", "sub/b.py": "by the user\n"})
+    args = {"command": ["bash", "-c", "rm -rf *"]}
+    assert attempt(Guard(mode="local"), "shell", args=args) == "executed"
+    [snapshot] = Repository(str(tree)).snapshots()
+    assert (snapshot.about.before, snapshot.about.files) == (" ".join(args["command"]), 3)
+    assert "approval" in attempt(Guard(mode="local", snapshots=False), "shell", args=args)
+
+
 def test_switched_off_the_call_counts_as_before(tree: Path) -> None:
     assert "session_killed_loop_guard" in resets(Guard(mode="local", snapshots=False), tree)
     assert Repository(str(tree)).snapshots() == []
