@@ -62,7 +62,8 @@ _VALUE: Final = re.compile(
     r"(?<![^\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\s,'\"})\]<;])", re.ASCII
 )
 _NO_VALUE: Final = re.compile(
-    r"^(?:[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
+    r"^(?=[^\n]{0,300}\Z)"  # a value is shorter
+    r"(?:[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
     r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
     r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+)",
