@@ -14,7 +14,7 @@ const OF_TEMPLATES = new RegExp(`^(?:${TEMPLATE})$`, "u");
 
 /** Returns whether the value under a secret's name is no secret. */
 export function isStandIn(value: string, name: string, quoted: boolean): boolean {
-  const bare = value.replace(/^[():.,]+|[():.,]+$/g, "").toLowerCase();
+  const bare = value.replace(/^[():.,]+|(?<![():.,])[():.,]+$/g, "").toLowerCase();
   if (OF_CODE.test(value) || bare === name || bare === name.replaceAll("_", "")) return true;
   return (!quoted && OF_IDENTIFIERS.test(value)) || OF_PLACEHOLDERS.test(value) || OF_CONSTANTS.test(value);
 }
