@@ -42,7 +42,8 @@ const slow = [];
 for (const [source, flags, texts] of JSON.parse(readFileSync(process.argv[1], "utf8"))) {
   const form = new RegExp(source, flags);
   for (const [begin, unit] of texts) {
-    const ms = (times) => once(form, (begin + unit.repeat(times * SHORT / unit.length + 1)).slice(0, times * SHORT) + "\\0");
+    const text = (length) => (begin + unit.repeat(length / unit.length + 1)).slice(0, length) + "\\0";
+    const ms = (times) => once(form, text(times * SHORT));
     const grows = () => {
       const [a, b, c] = [8, 16, 32].map((times) => Math.min(ms(times), ms(times)));
       return c > SLOW_MS && b > LINEAR * a && c > LINEAR * b;

@@ -368,6 +368,8 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
 def _settings_of(key: str) -> list[tuple[ActEffect, re.Pattern[str]]]:
     """Return the lines of `SETTINGS` for an argument."""
     return [(effect, valued) for effect, named, valued in SETTINGS if named.fullmatch(key) is not None]
+
+
 """The cache is effective, since few argument names are in use."""
 
 _TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")

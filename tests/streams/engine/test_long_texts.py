@@ -62,7 +62,9 @@ SENT: Final[dict[str, Callable[[str], object]]] = {
     "a result": lambda text: plain_output(whole_of(text), max_chars=2_000),
     "a text": redact_text,
     "a destination": lambda text: destination_of("bash", {"command": text}, text),
-    "held secrets": lambda text: HELD.sent("http_request", {"method": "POST", "url": "https://a.example", "body": text}),
+    "held secrets": lambda text: HELD.sent(
+        "http_request", {"method": "POST", "url": "https://a.example", "body": text}
+    ),
     "a result with secrets": lambda text: HeldSecrets().take({"command": "cat .env"}, text),
 }
 HELD: Final = HeldSecrets()
