@@ -653,6 +653,8 @@ export const UPLOADING_TOOL = "(?<![a-z])(?:upload|attach|send|share|put_object|
 
 export const CODE = "^(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env|ctx|user|form|cleaned_data|validated_data|fake|var|local|module|vars|inputs|steps|each|props|state)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)(?:[|)\\].!?]|$)|\\.\\.\\.|\\*+$|\\(|\\)|=|\\||/\\*|--|#|\\+|->|x{3,}$|X{3,}$|\\$(?:env:|[({]|[A-Z_][A-Z0-9_]*(?![A-Za-z0-9])|[a-z_]*(?:pass|pw|token|secret|key|cred|auth)[a-z_]*(?![A-Za-z0-9]))|[{<]|%[({]|%[A-Za-z_]+%$|!{1,2}[A-Za-z_]+$|\\?|(?:null|none|nil|true|false|undefined|None|True|False)[)}\\]]*$)";
 
+export const COUNT = "^[0-9]{1,5}(?:\\.[0-9]{1,3})?[kKmM]?$";
+
 export const IDENTIFIER = "^(?:(?=[A-Za-z_.]*(?:[pP][aA][sS][sS]|[pP][wW]|[tT][oO][kK][eE][nN]|[sS][eE][cC][rR][eE][tT]|[kK][eE][yY]|[cC][rR][eE][dD]|[aA][uU][tT][hH]))(?:[a-z]+(?:[_.][a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)[)}\\]]*$|(?=[a-z_.A-Z]*(?:[pP][aA][sS][sS]|[pP][wW]|[tT][oO][kK][eE][nN]|[sS][eE][cC][rR][eE][tT]|[kK][eE][yY]|[cC][rR][eE][dD]|[aA][uU][tT][hH]))(?:[a-z_]+\\.)+[A-Za-z_]+[)}\\]]*$)";
 
 export const PLACEHOLDER = "^(?:(?=[a-z_. -]{0,80}(?:[pP][aA][sS][sS]|[pP][wW]|[tT][oO][kK][eE][nN]|[sS][eE][cC][rR][eE][tT]|[kK][eE][yY]|[cC][rR][eE][dD]|[aA][uU][tT][hH]))(?:your|my|the|insert|enter|replace|put|paste|add|example|dummy|sample|some)(?:[_. -][a-z]+)+\\W{0,2}$|(?:change|replace)[_ -]me$|placeholder$|(?:[a-z]{2,9}[_-]){1,3}(?:x{3,}|\\*{3,}|\\.{3})|(?:key|token|password|secret|pass)$)";

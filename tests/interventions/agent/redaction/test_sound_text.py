@@ -38,6 +38,7 @@ SOUND = (
     "password = self.cleaned_data['x']",
     "def login(user: str, password: str) -> None:",
     "token: str",
+    'os.environ.get("MAX_NEW_TOKENS", "4096")',
     "password:\n  type: string",
     "Enter your password:\n  then press enter 2 times\n",
     "secret:\n  - name1\n",
