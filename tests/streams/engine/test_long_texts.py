@@ -57,6 +57,8 @@ EVENTS: Final[dict[str, Callable[[str], tuple[ActionEvent, ...]]]] = {
     "an error": lambda text: call(0, "bash", error=text, args={"command": "make test"}),
     "a prompt": lambda text: (event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=Task(goal=text[:16_384])),),
 }
+HELD: Final[HeldSecrets] = HeldSecrets()
+HELD.take({"command": "cat .env"}, "\n".join(f"TOKEN_{number}=aB3{number:05}dE7fG9hJ1k" for number in range(2_000)))
 SENT: Final[dict[str, Callable[[str], object]]] = {
     "arguments": lambda text: plain({"command": text}, max_bytes=64 * 1024),
     "a result": lambda text: plain_output(whole_of(text), max_chars=2_000),
@@ -67,8 +69,6 @@ SENT: Final[dict[str, Callable[[str], object]]] = {
     ),
     "a result with secrets": lambda text: HeldSecrets().take({"command": "cat .env"}, text),
 }
-HELD: Final = HeldSecrets()
-HELD.take({"command": "cat .env"}, "\n".join(f"TOKEN_{number}=aB3{number:05}dE7fG9hJ1k" for number in range(2_000)))
 AIDER: Final = "# aider chat started at 2026-01-02 03:04:05\n#### {0}\n> {0}\n{0}\n> Running {0}\n"
 TEXTS: Final = st.lists(st.sampled_from(UNITS), min_size=1, max_size=3).map("".join)
 
