@@ -117,7 +117,8 @@ def main(arguments: list[str], *, refusal: Callable[[str], str | None]) -> int:
             for file in [*local, *(change[0] for change in changes)]:
                 noted.note(file.absolute(), None if command is None else root)
         if command and not dry_run:
-            for file in _of_guard():
+            of_user = [Path.home() / ".claude/settings.json"] if agent == CLAUDE_CODE else []  # may end all hooks
+            for file in [*of_user, *_of_guard()]:
                 noted.note(file, Path.home())
             _tell_what_follows(agent, settings)
     except (BadSettings, OSError) as error:

@@ -19,7 +19,7 @@ from haltline.schemas import expressions as re
 
 _DISK = re.compile(
     r"/dev/(?:(?:[shv]d|xvd)[a-z]\w*|nvme\w+|mmcblk\w+|r?disk.*|dm-\w+|mapper/.+|md\w*|sr\d+|nbd\w+|pmem\w+|zvol/.+"
-    r"|(?:loop|ram|zram)\d+\w*|\$.*)"
+    r"|(?:loop|ram|zram)\d\w*|\$.*)"
 )
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _SILENT = frozenset((":", "true", "false", "break"))

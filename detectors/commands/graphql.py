@@ -44,6 +44,8 @@ def _mutations(args: Mapping[str, Any]) -> list[Deed]:
             act = None if verb else by_name(field["field"]) or _of_every_row(field["field"], field["args"] or "")
             if not verb and act is None:
                 continue
+            if len(found) >= MAX_CALLS:
+                return found[:MAX_CALLS]
             named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
                 str(value) for value in leaves(args.get("variables")) if is_name(value)
             ]

@@ -68,6 +68,8 @@ _UNKNOWN_START = ("$", "<")
 
 
 _SHORT_CHARS = 256
+_LONGEST_NAME_CHARS = 255
+"""No file system has a longer name."""
 
 
 def canonical(path: str, cwd: str | None = None) -> str:
@@ -109,9 +111,11 @@ def badness(path: str, *, everything: bool, start: str | None = None) -> Badness
     `start` is the canonical working directory of the session, if known.
     """
     place = path
-    while place[-1:] in "*]" and _ALL_OF_IT.fullmatch(place.rpartition("/")[2]):
-        head = place.rpartition("/")[0]
-        place = head or ("/" if place.startswith("/") else ".")
+    if path[-1:] in ("*", "]"):
+        names = path.split("/")
+        while names and _ALL_OF_IT.fullmatch(names[-1]) is not None:
+            names.pop()
+        place = "/".join(names) or ("/" if path.startswith("/") else ".")
     # `/etc/*` without its subdirectories also counts as all of it; `*` in the working directory is some files.
     everything = everything or (place not in (path, ".", start))
     parts = place.strip("/").split("/") if place != "/" else []
@@ -159,6 +163,8 @@ class _PathHint(Enum):
 
 @lru_cache(maxsize=8192)
 def _hint_of(part: str) -> _PathHint:
+    if len(part) > _LONGEST_NAME_CHARS:
+        return _PathHint.NOTHING
     if part == ".git":
         return _PathHint.GIT
     if is_production(part) or is_backup(part):

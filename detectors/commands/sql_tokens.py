@@ -46,13 +46,17 @@ def tokens_of(text: str, work: StepBudget | None = None) -> list[Token]:
     work = work or StepBudget()
     left, steps = work.left, 0
     tokens = []
+    known: dict[str, Token] = {}
     for found in _TOKEN.finditer(text):
         steps += 1
         if steps > left:
             break
         kind, shown = found.lastgroup, found[0]
         if kind == "word":
-            tokens.append(Token("word", shown.lower()))
+            token = known.get(shown)
+            if token is None:
+                token = known[shown] = Token("word", shown.lower())
+            tokens.append(token)
         elif kind == "mark":
             tokens.append(_MARKS[shown])
         elif kind == "quoted":

@@ -11,7 +11,7 @@ from haltline.schemas import expressions as re
 _LOCAL = frozenset(("path", "device", "worktree", "stash", "history", "unknown"))
 """Kinds whose names are compared exactly."""
 _QUOTES = re.compile(r"[\"'`\[\]]")
-_DISTINCTIVE = re.compile(r"\A(?:[a-z][\w-]{3,}|[^\Wa-z_]*[a-z_-][\w-]*\d[\w-]*)")
+_DISTINCTIVE = re.compile(r"\A(?:[a-z][\w-]{3,}|[^\Wa-z_]*[a-z_-](?:[^\W\d]|-)*\d[\w-]*)")
 _BELOW = re.compile(r"(?:/\*{1,2}|/\.){1,16}/?\Z|/\Z")
 _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 

@@ -1,4 +1,4 @@
-"""The session is about to send a secret that it has read to a host where it does not belong.
+"""The session is about to send a secret that it has read, or a file of credentials, to a host where it does not belong.
 
 Fires: `secret_sent` on an attempt whose event lists secrets (`secrets_sent`): critical if the hosts of a secret's
     provider are known and the call goes to none of them; otherwise high.
@@ -16,6 +16,9 @@ from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.findings import Finding, Severity
+
+_FILE = "credential_file"
+"""The kind of a file that is uploaded, whether or not the session has read it."""
 
 
 @settings
@@ -39,11 +42,14 @@ class SecretSent(OfAttempts[Attempts]):
             return None
         state.attempts += 1
         elsewhere = [one for one in sent if one.elsewhere]
-        kinds = ", ".join(sorted({one.kind for one in elsewhere or sent}))
+        kinds = {one.kind for one in elsewhere or sent}
+        read = ", ".join(sorted(kinds - {_FILE}))
+        files = ["a file of credentials"] if _FILE in kinds else []
+        secrets = [f"a secret that the session has read: {read:.200}"] if read else []
         return self.finding(
             "secret_sent",
             Severity.CRITICAL if elsewhere else Severity.HIGH,
-            f"{act.action:.60} sends a secret that the session has read: {kinds:.200}",
+            f"{act.action:.60} sends {' and '.join((*files, *secrets))}",
             (act.evidence,),
             values={"secrets": len(sent), "elsewhere": len(elsewhere), "digest": (elsewhere or sent)[0].digest[:64]},
         )

@@ -13,7 +13,7 @@ hosts, to hosts that stood next to the secret where it was read, and to this mac
 import base64
 import threading
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from secrets import token_bytes
@@ -40,6 +40,7 @@ MAX_SENT: Final = 8
 
 _LEAST_CHARS: Final = 8
 _LONG_CHARS: Final = 96
+_FEW: Final = 64
 _PART_CHARS: Final = 48
 _BESIDE_CHARS: Final = 240
 _SPACES: Final = re.compile(r"(?:\s|\\[nrt]|\\\\)+", re.ASCII)
@@ -61,7 +62,8 @@ _VALUE: Final = re.compile(
     r"(?<![^\s=:,'\"{(\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\s,'\"})\]<;])", re.ASCII
 )
 _NO_VALUE: Final = re.compile(
-    r"^(?:[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
+    r"^(?=[^\n]{0,300}\Z)"  # a value is shorter
+    r"(?:[0-9a-f]{40}|[0-9a-f]{64}"  # a commit, or a digest
     r"|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+"
     r"|[\w.-]+\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)"
     r"|v?[0-9]+(?:\.[0-9]+)+[\w.-]*|[\w.+-]+@[\w.-]+)",
@@ -119,8 +121,7 @@ class HeldSecrets:
         written = "\0".join(dict.fromkeys(_writings(text)))
         with self._lock:
             held = list(self._held.values())
-        found = (one for one in held if any(form in written for form in one.forms))
-        listed = ((one, _elsewhere(one, destination)) for one in found)
+        listed = ((one, _elsewhere(one, destination)) for one in _written_in(written, held))
         sent = {
             one.digest: SentSecret(kind=one.kind, digest=one.digest, elsewhere=elsewhere)
             for one, elsewhere in listed
@@ -207,6 +208,18 @@ def _values_of(text: str) -> Iterator[tuple[str, str, frozenset[str]]]:
 
 def _hosts_beside(text: str, start: int, end: int) -> frozenset[str]:
     return frozenset(hosts_in(text[max(0, start - _BESIDE_CHARS) : end + _BESIDE_CHARS]))
+
+
+def _written_in(text: str, held: Sequence[Held]) -> Iterator[Held]:
+    """Yield the secrets of which a form is in the text."""
+    if len(held) <= _FEW:
+        yield from (one for one in held if any(form in text for form in one.forms))
+        return
+    # Most forms are ruled out by their beginnings, without a search for each.
+    begun = {text[at : at + _LEAST_CHARS] for at in range(len(text))}
+    for one in held:
+        if any((form[:_LEAST_CHARS] in begun or len(form) < _LEAST_CHARS) and form in text for form in one.forms):
+            yield one
 
 
 def _writings(text: str) -> Iterator[str]:

@@ -87,6 +87,7 @@ _PATTERNS: Final = {
     "UPLOADED_BY_TOOL": uploads._BY_TOOL,
     "UPLOADING_TOOL": uploads._TOOL,
     "CODE": stand_ins._CODE,
+    "COUNT": stand_ins._COUNT,
     "IDENTIFIER": stand_ins._IDENTIFIER,
     "PLACEHOLDER": stand_ins._PLACEHOLDER,
     "CONSTANT": stand_ins._CONSTANT,

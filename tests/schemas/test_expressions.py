@@ -18,10 +18,12 @@ from typing import Any, Final
 import pytest
 
 import haltline
+from haltline.interventions.agent.redaction.forms import of_kinds
 from haltline.schemas import expressions
 from tests.schemas.expression_texts import text, units
 
 ROOT: Final = Path(haltline.__file__).parent
+KINDS: Final = "kinds.json"
 SHORT: Final = 500
 """Characters of the shortest text; the longest has 64 times as many."""
 SLOW_S: Final = 0.05
@@ -53,6 +55,7 @@ def registered() -> dict[str, list[re.Pattern[Any]]]:
         found[name] += _in_calls(Path(str(module.__file__)))
     for expression, name in expressions.compiled.items():
         found[name].append(expression)
+    found[KINDS] = [re.compile(one) for one in of_kinds()]
     return {name: found[name] for name in sorted(found) if found[name]}
 
 
@@ -63,11 +66,26 @@ def _in_calls(file: Path) -> Iterator[re.Pattern[Any]]:
                 yield re.compile(pattern, re.IGNORECASE if "IGNORECASE" in ast.unparse(call) else 0)
 
 
+def matched_whole() -> set[Any]:
+    """The patterns of the expressions that modules match with whole texts; all of a module if it names none."""
+    found: set[Any] = set()
+    for name in modules():
+        module = importlib.import_module(name)
+        calls = re.findall(r"(\w+)\.fullmatch\b", Path(str(module.__file__)).read_text(encoding="utf-8"))
+        named = [getattr(module, call, None) for call in calls if call != "re"]
+        if all(isinstance(one, re.Pattern) for one in named):
+            found |= {one.pattern for one in named if isinstance(one, re.Pattern)}
+        else:
+            found |= {one.pattern for one in EXPRESSIONS.get(name, ())}
+    return found
+
+
 EXPRESSIONS: Final = registered()
+WHOLE: Final = matched_whole()
 
 
-def seconds(expression: re.Pattern[Any], text: Any) -> float:
-    """Return the least processor time of three to find everything in a text."""
+def seconds(expression: re.Pattern[Any], text: Any, *, whole: bool) -> float:
+    """Return the least processor time of three to find everything in a text, and to match it as a whole."""
 
     def stop(_: int, __: FrameType | None) -> None:
         raise Endless
@@ -76,6 +94,8 @@ def seconds(expression: re.Pattern[Any], text: Any) -> float:
         start = time.process_time()
         for _ in expression.finditer(text):
             pass
+        if whole:
+            expression.fullmatch(text)
         return time.process_time() - start
 
     before = signal.signal(signal.SIGVTALRM, stop)
@@ -90,13 +110,14 @@ def seconds(expression: re.Pattern[Any], text: Any) -> float:
         signal.signal(signal.SIGVTALRM, before)
 
 
-def slow_texts(expression: re.Pattern[Any]) -> Iterator[tuple[str, str]]:
+def slow_texts(expression: re.Pattern[Any], *, whole: bool) -> Iterator[tuple[str, str]]:
     """Yield the beginnings and units of texts for which the expression's time grows faster than the text."""
     written = expression.pattern if isinstance(expression.pattern, str) else expression.pattern.decode("latin-1")
 
     def of(length: int) -> float:
         one = text(start, unit, length)
-        return seconds(expression, one if isinstance(expression.pattern, str) else one.encode("latin-1", "replace"))
+        given = one if isinstance(expression.pattern, str) else one.encode("latin-1", "replace")
+        return seconds(expression, given, whole=whole)
 
     for start, unit in units(written, expression.flags):
         if (soon := of(4 * SHORT)) < QUICK_S or soon < 2 * LINEAR * of(SHORT):
@@ -113,6 +134,10 @@ def grows(times: list[float]) -> bool:
 
 @pytest.mark.parametrize("module", EXPRESSIONS)
 def test_expressions_take_time_linear_in_the_text(module: str) -> None:
-    slow = {one.pattern: found for one in EXPRESSIONS[module] if (found := next(slow_texts(one), None))}
+    slow = {
+        one.pattern: found
+        for one in EXPRESSIONS[module]
+        if (found := next(slow_texts(one, whole=one.pattern in WHOLE), None))
+    }
 
     assert slow == {}

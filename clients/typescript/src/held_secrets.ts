@@ -182,7 +182,7 @@ function* formsOf(secret: string): Generator<string> {
   yield base32(data).toLowerCase();
   for (let before = 0; before < 3; before++) {
     // The base64 letters that do not depend on the neighbours, for each alignment.
-    const whole = Buffer.concat([Buffer.alloc(before), data]).toString("base64").replace(/=+$/, "");
+    const whole = Buffer.concat([Buffer.alloc(before), data]).toString("base64").replace(/={1,2}$/, "");
     const core = whole.slice(Math.ceil((before * 4) / 3), (before + data.length) % 3 ? -1 : undefined);
     yield core;
     yield core.replaceAll("+", "-").replaceAll("/", "_");

@@ -215,7 +215,7 @@ export class HttpTransport implements Transport {
     };
     return new Promise((resolve, reject) => {
       const kind = this.#url.protocol === "https:" ? https : http;
-      const target = new URL(this.#url.pathname.replace(/\/+$/, "") + path, this.#url);
+      const target = new URL(this.#url.pathname.replace(/(?<!\/)\/+$/, "") + path, this.#url);
       const request = kind.request(target, { method: "POST", agent: this.#agent, headers });
       const timer = setTimeout(() => request.destroy(new Error(`no answer within ${limitMs} ms`)), limitMs);
       const fail = (error: Error) => {

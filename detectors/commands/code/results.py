@@ -10,7 +10,7 @@ from haltline.detectors.commands.model import listed
 from haltline.schemas import expressions as re
 
 _TEMPORARY = "/tmp/tmp.XXXXXXXXXX"
-_TEMPS = re.compile(r"\A(?:tempfile\.\w+|mkdtemp|mktemp|\w*[tT]mp[dD]ir\w*|os\.tmpdir)")
+_TEMPS = re.compile(r"\A(?:tempfile\.\w+|mkdtemp|mktemp|\w{0,80}[tT]mp[dD]ir\w*|os\.tmpdir)")
 _PATH_MAKERS = frozenset(listed("""
     Path pathlib.Path PurePath File Path.of Paths.get str os.fspath String bytes os.path.abspath os.path.expanduser
     path.resolve Pathname Pathname.new File.new text sqlalchemy.text list sorted tuple iter set reversed enumerate

@@ -237,12 +237,14 @@ def _names(text: str) -> tuple[Name, ...]:
 
 NAMES = _names(_NAMES)
 
+_MAX_SETTING_CHARS = 120
+
 
 def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     effect, named, valued = (cell.strip() for cell in line.split(" | "))
     return (
         ActEffect(effect),
-        re.compile(rf"\A(?:{named})", re.IGNORECASE),
+        re.compile(rf"\A(?=[\w.]{{0,{_MAX_SETTING_CHARS}}}\Z)(?:{named})", re.IGNORECASE),
         re.compile(rf"\A(?:{valued})", re.IGNORECASE),
     )
 
@@ -356,21 +358,20 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
             return "mention_all", ActEffect.SENDS
         if len(text) > _MAX_SETTING_CHARS:
             continue
-        for effect, valued in (_settings_of_short if len(key_) <= _MAX_SETTING_CHARS else _settings_of)(key_):
+        for effect, valued in _settings_of(key_) if len(key_) <= _MAX_SETTING_CHARS else ():
             if valued.fullmatch(text) is not None:
                 return f"{key_}_{text.lower()}"[:60], effect
     return None
 
 
+@lru_cache(maxsize=4096)
 def _settings_of(key: str) -> list[tuple[ActEffect, re.Pattern[str]]]:
     """Return the lines of `SETTINGS` for an argument."""
     return [(effect, valued) for effect, named, valued in SETTINGS if named.fullmatch(key) is not None]
 
 
-_settings_of_short = lru_cache(maxsize=4096)(_settings_of)
 """The cache is effective, since few argument names are in use."""
 
-_MAX_SETTING_CHARS = 120
 _TO_NOTHING = re.compile(r"\breplicas[\"']?\s*:\s*0\b")
 _PROSE = frozenset(("text", "content", "message", "body"))
 

@@ -109,7 +109,8 @@ class Expander:
         waiting = [text]
         while waiting:
             text = waiting.pop()
-            found = _BRACES.search(text)
+            self._chars -= len(text)
+            found = _BRACES.search(text) if self._chars >= 0 else None
             if found is None or len(waiting) + len(done) >= min(_MAX_BRACE_ARGUMENTS, self._extra):
                 done.append(text)
             else:

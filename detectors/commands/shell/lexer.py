@@ -42,6 +42,7 @@ _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
 _BRACED = re.compile(r"\A([A-Za-z_]\w*|\d+|[@*])(?:\[[^\]{}$`]{0,32}\])?(:?[-=?+])?", re.ASCII)
 _ASSIGNMENT = re.compile(r"\A[A-Za-z_]\w*\+?=\Z", re.ASCII)
 _TO_BACKTICK = re.compile(r"[^`\\]*+(?:\\.?[^`\\]*+)*+", re.DOTALL)
+_ESCAPED_INSIDE = re.compile(r"\\([`\\$])")
 _TO_QUOTE = re.compile(r"[^'\\]*+(?:\\.?[^'\\]*+)*+", re.DOTALL)
 _ANSI = re.compile(r"\\(?:x([0-9A-Fa-f]{1,2})|([0-7]{1,3})|u([0-9A-Fa-f]{1,4})|(.))", re.DOTALL)
 _ANSI_LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "f": "\f", "v": "\v"}
@@ -323,7 +324,7 @@ class _Lexer:
         if self.nesting >= MAX_NESTING:
             self.work.cut = True
             return Text(inner, quoted=True)
-        plain = re.sub(r"\\([`\\$])", r"\1", inner)
+        plain = _ESCAPED_INSIDE.sub(r"\1", inner) if "\\" in inner else inner
         return Substitution(lex(plain, nesting=self.nesting + 1, work=self.work), quoted)
 
     def _braced(self, quoted: bool) -> Part:

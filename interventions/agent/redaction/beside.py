@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Final
 
-from haltline.interventions.agent.redaction.forms import TABLE, compiled, one_of
+from haltline.interventions.agent.redaction.forms import TABLE, behind_word, compiled, one_of
 from haltline.interventions.agent.redaction.marks import Found
 from haltline.schemas import expressions as re
 
@@ -65,7 +65,7 @@ def _forms() -> dict[str, list[tuple[str, str]]]:
     forms: dict[str, list[tuple[str, str]]] = {}
     for row in TABLE["beside"]:
         for word in row["words"]:
-            forms.setdefault(word, []).append((row["kind"], rf"(?:{row['form']})(?![A-Za-z0-9+/_=-])"))
+            forms.setdefault(word, []).append((row["kind"], behind_word(row)))
     return forms
 
 

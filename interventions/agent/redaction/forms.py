@@ -179,6 +179,16 @@ def _relaxed(form: str, most: int) -> str:
     return _COUNT.sub(fewer, form)
 
 
+def of_kinds() -> list[str]:
+    """Return the regular expressions of all rows."""
+    return [form.pattern for form in map(_form_of, TABLE["forms"])] + [behind_word(row) for row in TABLE["beside"]]
+
+
+def behind_word(row: dict[str, Any]) -> str:
+    """Return the regular expression of a secret beside a word."""
+    return rf"(?:{row['form']})(?![A-Za-z0-9+/_=-])"
+
+
 def may_be_forms(anywhere: int = _COUNTED_ANYWHERE, start: int = _COUNTED) -> Iterator[str]:
     """Yield regular expressions for Rust; without a match there is no form. The first is for forms with a start.
 

@@ -241,7 +241,10 @@ def _cut(value: Any, max_bytes: int, keys: Keys) -> tuple[Any, int]:
     """Return the value with its texts and lists truncated until it fits, and the limit used."""
     for limit in _STEPS:
         if limit <= max_bytes:
-            shorter = redact(_shorten(value, limit, keys), keys.digest)
+            shorter = _shorten(value, limit, keys)
+            if len(orjson.dumps(shorter)) > max_bytes:
+                continue  # before the rest is redacted, too
+            shorter = redact(shorter, keys.digest)
             if keys.pii is not None:
                 shorter = without_pii(shorter, keys.pii)
             if len(orjson.dumps(shorter)) <= max_bytes:

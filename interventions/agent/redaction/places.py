@@ -26,12 +26,17 @@ _QUOTED_PLACES: Final = "|".join((
     rf"(?:{_QUOTE})?[\])]{{1,2}}[ \t]{{0,4}}(?:\|\||\?\?)?=(?!=)[ \t]{{0,4}}",
     # process.env.PASSWORD || "x"
     rf"(?:{_QUOTE})?[\])]{{0,2}}[ \t]{{1,4}}(?:\|\||\?\?|or)[ \t]{{1,4}}",
-    # password: str = "x", const PASSWORD: &str = "x"
-    rf":?[ \t]{{0,2}}{_TYPE}[ \t]{{0,2}}=[ \t]{{0,2}}",
+    # password: str = "x", const PASSWORD: &str = "x", os.environ["PASSWORD"]: str = "x"
+    rf"(?:{_QUOTE}\]{{1,2}})?:?[ \t]{{0,2}}{_TYPE}[ \t]{{0,2}}=[ \t]{{0,2}}",
     # {"name": "PASSWORD", "value": "x"}, <add key="Password" value="x"/>
     (
         rf"(?P<pair>{_QUOTE}[,;]?\s{{0,40}}(?:[\w-]{{1,20}}={_QUOTE}[^\"'<>\n]{{0,60}}{_QUOTE}\s{{1,8}}){{0,2}}"
         rf"(?:{_QUOTE})?{_VALUE_NAME}(?:{_QUOTE})?\s{{0,4}}[:=]\s{{0,4}})"
+    ),
+    # [["PASSWORD", "x"]]
+    (
+        rf"(?P<row>{_QUOTE}[ \t]{{0,2}},\s{{0,40}}"
+        rf"(?={_QUOTE}(?=[^\"'`\\\n]{{0,128}}[0-9])[^\"'`\\\n]{{0,128}}[A-Za-z][^\"'`\\\n]{{0,384}}{_QUOTE}\s?\]))"
     ),
     # setenv("PASSWORD", "x"), page.fill("#password", "x")
     rf"(?P<argument>[\]\w-]{{0,12}}(?:{_QUOTE}\]{{1,2}})?{_QUOTE}[ \t]{{0,2}},[ \t]{{0,4}}(?:with:[ \t]?)?)",
@@ -52,6 +57,8 @@ _PLACE: Final = re.compile(
     r"|\"(?:\r\n|\\r\\n|\n|\\n){2}(?P<part>[^\s\"\\]{3,512})"
     r"|:[ \t]{1,4}[|>][+-]?[0-9]?[+-]?[ \t]{0,4}\n(?:[ \t]{0,40}\n){0,2}"
     r"(?P<indent>[ \t]{1,40})(?P<block>\S[^\n]*(?:\n(?P=indent)[^\n]*){0,120})"
+    r"|(?P<line>:[ \t]{0,4}\r?\n[ \t]{1,40}[\"']?(?=\S{0,128}[0-9])(?=\S{0,128}[A-Za-z]))"
+    r"(?P<below>[^\s\"'\[\]{}()<>|&*#,]{3,256}(?<!:))[\"']?[ \t]{0,4}(?=[\r\n]|\Z)"
     r"|(?P<set>[\"'\]]{0,3}[ \t]{1,4}[\"']?)(?P<assigned>[^\s\"';|&)]{3,256})"
     r")",
     re.ASCII,
@@ -67,6 +74,8 @@ _BEFORE: Final = {
         r"(?:name|key|field|id|type|header)\\{0,15}[\"']?[ \t]{0,4}[:=][ \t]{0,4}\\{0,15}[\"'][\w.:/ -]{0,80}\Z",
         re.IGNORECASE | re.ASCII,
     ),
+    "row": re.compile(r"[\[,]\s{0,40}\[\s?\\{0,15}[\"'`][\w.-]{0,60}\Z", re.ASCII),
+    "line": re.compile(r"(?:^|\n)[ \t-]{0,40}[\"']?[\w.-]{0,60}\Z", re.ASCII),
     "tag": re.compile(
         r"<[A-Za-z_][\w:.-]{0,60}\Z|<(?:name|key)>[\w.-]{0,60}\Z"
         r"|<(?:property|string|entry|param|parameter|setting|config|env|arg|item|prop|add)[ \t][^<>]{0,120}?"
@@ -86,7 +95,7 @@ _VALUE_FIRST: Final = re.compile(
     r"(?i:name|key)\\{0,15}[\"']?\s{0,4}[:=]\s{0,4}\\{0,15}[\"'][\w.:/-]{0,80}\Z",
     re.ASCII,
 )
-_VALUES: Final = ("quoted", "element", "listed", "part", "block", "assigned")
+_VALUES: Final = ("quoted", "element", "listed", "part", "block", "below", "assigned")
 
 
 def place_of(text: str, at: int, behind: int) -> tuple[int, int] | None:

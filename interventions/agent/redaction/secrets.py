@@ -18,7 +18,7 @@ from haltline.interventions.agent.redaction.command_lines import (
     secret_items,
 )
 from haltline.interventions.agent.redaction.fields import MAY_BE_FIELDS, names_of_fields
-from haltline.interventions.agent.redaction.forms import AT_FIRST, find_forms, may_be_forms
+from haltline.interventions.agent.redaction.forms import AT_FIRST, find_forms, is_of_both, may_be_forms
 from haltline.interventions.agent.redaction.marks import BEGIN, Found, Keys, mark, marked
 from haltline.interventions.agent.redaction.named import (
     NAMES,
@@ -224,9 +224,19 @@ def redact(value: Any, key: bytes = b"", depth: int = 0) -> Any:
             for name, item in value.items()
         }
     if isinstance(value, list):
+        if is_table_of_names(value):
+            return [[redact_text(name, key), redact_field(name, item, key, depth + 1)] for name, item in value]
         instead = instead_of_items(value, key)
         return [instead.get(at) or redact(item, key, depth + 1) for at, item in enumerate(value)]
     return value
+
+
+def is_table_of_names(items: list[Any]) -> bool:
+    """Return whether a list has pairs of names and texts, of which one may be a secret: `[["DB_PASSWORD", "x1"]]`."""
+    return all(
+        isinstance(item, list) and len(item) == 2 and isinstance(item[0], str) and isinstance(item[1], str)
+        for item in items
+    ) and any(is_secret_name(name) is not None and is_of_both(text) for name, text in items)
 
 
 def instead_of_items(items: list[Any], key: bytes = b"") -> dict[int, str]:

@@ -39,6 +39,8 @@ _IN_ADDRESS: Final = re.compile(
 _TEMPLATE: Final = re.compile(
     r"^(?:\$?\{\{[^{}]+\}\}|\$\{[^{}]+\}|\$[A-Z_][A-Z0-9_]*|<[A-Za-z][A-Za-z _-]*>|%[A-Z_]+%)", re.ASCII
 )
+_COUNT: Final = re.compile(r"^[0-9]{1,5}(?:\.[0-9]{1,3})?[kKmM]?\Z")
+"""A number of tokens."""
 _FORM_CHARS: Final = 200
 
 
@@ -47,6 +49,8 @@ def is_stand_in(value: str, name: str, *, quoted: bool) -> bool:
     if _CODE.match(value) is not None or value.strip("():.,").lower() in (name, name.replace("_", "")):
         return True
     if not quoted and _IDENTIFIER.match(value) is not None:
+        return True
+    if name == "token" and _COUNT.match(value) is not None:
         return True
     return _PLACEHOLDER.match(value) is not None or _CONSTANT.match(value) is not None
 

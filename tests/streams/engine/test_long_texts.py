@@ -1,23 +1,29 @@
-"""An event of 100 KB does not take long, whatever it repeats: to decide on it, and to send it."""
+"""An event of 100 KB does not take long, whatever it repeats: to decide on it, to send it, and to import it."""
 
+import json
 import time
 from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.destinations import destination_of
+from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.redaction.payload_encoding import plain, plain_output, whole_of
 from haltline.interventions.agent.redaction.secrets import redact_text
 from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.streams.engine.core import Core, Position, SessionState
+from haltline.streams.importing.formats import Imported
 from tests.builders import call, event
 from tests.detectors.commands.test_properties import PIECES, REPEATED
+from tests.streams.importing.test_samples import FORM_OF, SAMPLES
 
 CHARS: Final = 100_000
-LIMIT_S: Final = 3.0
-"""Of processor time; time that grows with the square of the text takes more. The slowest takes about a second."""
+LIMIT: Final = 60
+"""In loops of a million steps, as a busy machine slows both down; the slowest text takes about 15, less than 0.2 s."""
 UNITS: Final = [
     *PIECES, *REPEATED, *("@", "[a", "/*!", "$(kill ", "haltline|xargs ", "haltlinepolicy", "sudo -a ", '"\\', '\\"'),
     *("%s", "f\"{", "a.b", "0", "1.", "\0", "http://", "a@b.c ", "key=", "sk-", "--password ", "Bearer ", "<a>"),
@@ -51,12 +57,19 @@ EVENTS: Final[dict[str, Callable[[str], tuple[ActionEvent, ...]]]] = {
     "an error": lambda text: call(0, "bash", error=text, args={"command": "make test"}),
     "a prompt": lambda text: (event(0, "", kind=Kind.SESSION_STARTED, outcome=None, task=Task(goal=text[:16_384])),),
 }
+HELD: Final[HeldSecrets] = HeldSecrets()
+HELD.take({"command": "cat .env"}, "\n".join(f"TOKEN_{number}=aB3{number:05}dE7fG9hJ1k" for number in range(2_000)))
 SENT: Final[dict[str, Callable[[str], object]]] = {
     "arguments": lambda text: plain({"command": text}, max_bytes=64 * 1024),
     "a result": lambda text: plain_output(whole_of(text), max_chars=2_000),
     "a text": redact_text,
     "a destination": lambda text: destination_of("bash", {"command": text}, text),
+    "held secrets": lambda text: HELD.sent(
+        "http_request", {"method": "POST", "url": "https://a.example", "body": text}
+    ),
+    "a result with secrets": lambda text: HeldSecrets().take({"command": "cat .env"}, text),
 }
+AIDER: Final = "# aider chat started at 2026-01-02 03:04:05\n#### {0}\n> {0}\n{0}\n> Running {0}\n"
 TEXTS: Final = st.lists(st.sampled_from(UNITS), min_size=1, max_size=3).map("".join)
 
 
@@ -64,13 +77,22 @@ def repeated(unit: str) -> str:
     return (unit * (CHARS // len(unit) + 1))[:CHARS]
 
 
+def million() -> None:
+    for _ in range(1_000_000):
+        pass
+
+
 def seconds(work: Callable[[], object]) -> float:
-    """Return the lesser processor time of two."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def loops(work: Callable[[], object]) -> float:
+    """Return the processor time, as a multiple of a loop's: the least of three, if it is not short."""
     taken: list[float] = []
-    while len(taken) < 2 and (not taken or taken[0] > LIMIT_S / 4):
-        start = time.process_time()
-        work()
-        taken.append(time.process_time() - start)
+    while len(taken) < 3 and (not taken or taken[-1] > LIMIT / 2):
+        taken.append(seconds(work) / seconds(million))
     return min(taken)
 
 
@@ -88,7 +110,7 @@ def decide(events: tuple[ActionEvent, ...]) -> None:
 def test_an_event_is_decided_on_in_time(unit: str, kind: str) -> None:
     events = EVENTS[kind](repeated(unit))
 
-    assert seconds(lambda: decide(events)) < LIMIT_S * len(events)
+    assert loops(lambda: decide(events)) < LIMIT * len(events)
 
 
 @settings(max_examples=100)
@@ -96,4 +118,31 @@ def test_an_event_is_decided_on_in_time(unit: str, kind: str) -> None:
 def test_what_is_sent_is_redacted_in_time(unit: str) -> None:
     text = repeated(unit)
 
-    assert {kind for kind, work in SENT.items() if seconds(lambda work=work: work(text)) > LIMIT_S} == set()  # type: ignore[misc]
+    assert {kind for kind, work in SENT.items() if loops(lambda work=work: work(text)) > LIMIT} == set()  # type: ignore[misc]
+
+
+def with_text(value: Any, text: str) -> Any:
+    """Return a recording's value with this text in place of each long one."""
+    if isinstance(value, dict):
+        return {name: with_text(item, text) for name, item in value.items()}
+    if isinstance(value, list):
+        return [with_text(item, text) for item in value]
+    return text if isinstance(value, str) and " " in value else value
+
+
+@settings(max_examples=20)
+@given(TEXTS, st.sampled_from(["aider", *sorted(FORM_OF)]))
+def test_a_recording_is_imported_in_time(unit: str, sample: str) -> None:
+    text = repeated(unit)
+    if sample == "aider":
+        whole = AIDER.format(text)
+    elif sample.endswith("l"):
+        lines = (SAMPLES / sample).read_text(encoding="utf-8").splitlines()
+        whole = "\n".join(json.dumps(with_text(json.loads(line), text)) for line in lines)
+    else:
+        whole = json.dumps(with_text(json.loads((SAMPLES / sample).read_text(encoding="utf-8")), text))
+
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / sample
+        file.write_text(whole, encoding="utf-8")
+        assert loops(lambda: list(Imported(file).events())) < LIMIT * (1 + len(whole) // CHARS)

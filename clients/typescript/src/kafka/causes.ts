@@ -69,7 +69,7 @@ export function causeOfEntry(record: ControlRecord): Cause {
     decisionId: record.decision_id,
     code: record.code,
     message: isHeld(record)
-      ? HELD.replace("{reason}", () => record.reason.replace(/\.+$/, ""))
+      ? HELD.replace("{reason}", () => record.reason.replace(/(?<!\.)\.+$/, ""))
       : stops ? STOPPED : mayLook(record) ? ONLY_LOOK : NOT_NOW,
     ...(record.decided_at === undefined ? {} : { decidedAtMs: record.decided_at }),
   };

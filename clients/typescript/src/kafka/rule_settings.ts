@@ -124,7 +124,7 @@ export function rulesOf(rules: unknown): ReadRules {
 
 /** Converts a glob of Python's fnmatchcase. */
 export function globOf(text: string): RegExp {
-  const special = /(\*)|(\?)|\[(!?)(\][^\]]*|[^\]]+)\]|[\\^$.|+(){}[\]/]/gsu;
+  const special = /(\*)|(\?)|\[(!?)(\][^\]]{0,255}|[^\]]{1,256})\]|[\\^$.|+(){}[\]/]/gsu;
   const form = text.replace(special, (part: string, all?: string, one?: string, not?: string, inside?: string) => {
     if (all || one) return all ? ".*" : ".";
     return inside === undefined ? `\\${part}` : `[${not ? "^" : ""}${inside.replace(/[\\^[\]]/g, "\\$&")}]`;

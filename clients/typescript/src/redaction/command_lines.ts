@@ -46,7 +46,7 @@ function valueOf(written: string): Value {
   const option = at < 0 ? written : written.slice(0, at);
   const separator = at < 0 ? "" : written.slice(at + 1);
   if (!option.startsWith("#")) {
-    return { option: option.replace(/\*+$/, ""), separator, attachedOnly: option.endsWith("*"), place: 0, inDoubt: false };
+    return { option: option.replace(/(?<!\*)\*+$/, ""), separator, attachedOnly: option.endsWith("*"), place: 0, inDoubt: false };
   }
   if (option.startsWith("#*")) return { option: "", separator: option.slice(2), attachedOnly: false, place: -1, inDoubt: false };
   const place = Number(option.replace(/[#?]/g, ""));

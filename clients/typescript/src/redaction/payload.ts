@@ -194,7 +194,9 @@ function nameOf(value: object): string {
 function cut(value: Json, maxBytes: number, keys: Keys): { shown: Json; limit: number } {
   for (const limit of STEPS) {
     if (limit > maxBytes) continue;
-    const redacted = redact(shorten(value, limit, keys), keys.digest);
+    const shorter = shorten(value, limit, keys);
+    if (Buffer.byteLength(encode(shorter)) > maxBytes) continue; // before the rest is redacted, too
+    const redacted = redact(shorter, keys.digest);
     const shown = keys.pii === undefined ? redacted : withoutPii(redacted, keys.pii);
     if (Buffer.byteLength(encode(shown)) <= maxBytes) return { shown, limit };
   }

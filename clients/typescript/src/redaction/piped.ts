@@ -75,7 +75,7 @@ function* inputTexts(text: string, at: number): Generator<Place> {
   if (document === null) return;
   let start = at + document[0].length;
   for (const line of text.slice(start, start + DOCUMENT_CHARS).split("\n")) {
-    if (line.replace(/^[ \t\r]+|[ \t\r]+$/g, "") === document[1]) return;
+    if (line.replace(/^[ \t\r]+|(?<![ \t\r])[ \t\r]+$/g, "") === document[1]) return;
     yield [start, start + line.length];
     start += line.length + 1;
   }

@@ -4,7 +4,9 @@ import { matchAt } from "./forms.js";
 import {
   BEFORE_ARGUMENT,
   BEFORE_ITEM,
+  BEFORE_LINE,
   BEFORE_PAIR,
+  BEFORE_ROW,
   BEFORE_SET,
   BEFORE_TAG,
   PLACE,
@@ -18,12 +20,14 @@ const PLACES = new RegExp(PLACE, "uyd");
 const NEEDED: Readonly<Record<string, RegExp>> = {
   argument: new RegExp(BEFORE_ARGUMENT, "i"),
   pair: new RegExp(BEFORE_PAIR, "i"),
+  row: new RegExp(BEFORE_ROW, "u"),
+  line: new RegExp(BEFORE_LINE, "u"),
   tag: new RegExp(BEFORE_TAG, "u"),
   item: new RegExp(BEFORE_ITEM, "u"),
   set: new RegExp(BEFORE_SET, "u"),
 };
 const FIRST = new RegExp(VALUE_FIRST, "ud");
-const VALUES = ["quoted", "element", "listed", "part", "block", "assigned"];
+const VALUES = ["quoted", "element", "listed", "part", "block", "below", "assigned"];
 
 /** Returns the place of the secret whose name begins at `at` and ends before `behind`. */
 export function placeOf(text: string, at: number, behind: number): readonly [start: number, end: number] | undefined {

@@ -8,7 +8,7 @@ import type { Json } from "../transport.js";
 import { findBeside, findRandom } from "./beside.js";
 import { findCommandLines, secretItems } from "./command_lines.js";
 import { namesOfFields } from "./fields.js";
-import { findForms } from "./forms.js";
+import { findForms, isOfBoth } from "./forms.js";
 import { type Found, mark, marked } from "./marks.js";
 import { findNamed, kindOf, NO_COUNT, NO_TOKEN, NO_VALUE, OF_OPTIONS, OPTION_NAME, PATH } from "./named.js";
 import { findPiped } from "./piped.js";
@@ -76,6 +76,9 @@ export function redact(value: Json, key?: Uint8Array, depth = 0): Json {
   if (typeof value === "string") return redactText(value, key);
   if (depth > MAX_DEPTH) return "[cut]";
   if (Array.isArray(value)) {
+    if (isTableOfNames(value)) {
+      return value.map(([name, item]) => [redactText(name, key), redactField(name, item, key, depth + 1)]);
+    }
     const instead = insteadOfItems(value, key);
     return value.map((item, at) => instead.get(at) ?? redact(item, key, depth + 1));
   }
@@ -94,6 +97,14 @@ export function redact(value: Json, key?: Uint8Array, depth = 0): Json {
 /** Returns an object that may have names like `__proto__`. */
 export function fromEntries(entries: [string, Json][]): { [name: string]: Json } {
   return Object.fromEntries(entries);
+}
+
+/** Returns whether a list has pairs of names and texts, of which one may be a secret: `[["DB_PASSWORD", "x1"]]`. */
+function isTableOfNames(items: readonly Json[]): items is [string, string][] {
+  return (
+    items.every((item) => Array.isArray(item) && item.length === 2 && item.every((text) => typeof text === "string")) &&
+    (items as [string, string][]).some(([name, text]) => kindOfField(name) && isOfBoth(text))
+  );
 }
 
 /** Returns replacements, by index, of items that contain a secret as an option's value: `["--password", "x"]`. */

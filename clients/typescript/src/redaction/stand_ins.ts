@@ -1,10 +1,11 @@
 /** Texts in place of a secret: variables, templates, attributes, and placeholders of documentation. */
 
-import { CODE, CONSTANT, IDENTIFIER, IN_ADDRESS, IN_FORM, PLACEHOLDER, TEMPLATE } from "./tables.js";
+import { CODE, CONSTANT, COUNT, IDENTIFIER, IN_ADDRESS, IN_FORM, PLACEHOLDER, TEMPLATE } from "./tables.js";
 
 const FORM_CHARS = 200;
 
 const OF_CODE = new RegExp(`^(?:${CODE})`, "u");
+const OF_COUNTS = new RegExp(COUNT, "u");
 const OF_IDENTIFIERS = new RegExp(`^(?:${IDENTIFIER})`, "u");
 const OF_PLACEHOLDERS = new RegExp(`^(?:${PLACEHOLDER})`, "i");
 const OF_CONSTANTS = new RegExp(`^(?:${CONSTANT})`, "u");
@@ -14,8 +15,9 @@ const OF_TEMPLATES = new RegExp(`^(?:${TEMPLATE})$`, "u");
 
 /** Returns whether the value under a secret's name is no secret. */
 export function isStandIn(value: string, name: string, quoted: boolean): boolean {
-  const bare = value.replace(/^[():.,]+|[():.,]+$/g, "").toLowerCase();
+  const bare = value.replace(/^[():.,]+|(?<![():.,])[():.,]+$/g, "").toLowerCase();
   if (OF_CODE.test(value) || bare === name || bare === name.replaceAll("_", "")) return true;
+  if (name === "token" && OF_COUNTS.test(value)) return true;
   return (!quoted && OF_IDENTIFIERS.test(value)) || OF_PLACEHOLDERS.test(value) || OF_CONSTANTS.test(value);
 }
 

@@ -59,7 +59,7 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "azure_sas", "form": "sig=([A-Za-z0-9%/+]{40,}(?:={1,2}|%3[Dd])?)", "starts": ["sig="], "hosts": ["windows.net", "azure.com", "azure.net", "azurewebsites.net"]},
   {"kind": "azure_storage_key", "form": "(?:AccountKey|accountkey|SharedAccessKey|AccessKey)=([A-Za-z0-9+/]{30,}={0,2})", "starts": ["AccountKey=", "accountkey=", "SharedAccessKey=", "AccessKey="], "as": "accountkey", "hosts": ["windows.net", "azure.com", "azure.net"]},
   {"kind": "azure_devops_token", "form": "[A-Za-z0-9]{75,80}AZDO[A-Za-z0-9]{4}", "inside": ["AZDO"], "back": 80, "hosts": ["dev.azure.com", "visualstudio.com"]},
-  {"kind": "azure_function_key", "form": "AzFu[A-Za-z0-9_-]{40,}==", "starts": ["AzFu"], "hosts": ["azurewebsites.net"]},
+  {"kind": "azure_function_key", "form": "AzFu[A-Za-z0-9_-]{40,128}==", "starts": ["AzFu"], "hosts": ["azurewebsites.net"]},
   {"kind": "alibaba_access_key", "form": "LTAI[A-Za-z0-9]{12,}", "starts": ["LTAI"], "check": "mixed", "hosts": ["aliyuncs.com", "alibabacloud.com"]},
   {"kind": "tencent_secret_id", "form": "AKID[A-Za-z0-9]{28,}", "starts": ["AKID"], "check": "mixed", "hosts": ["tencentcloudapi.com", "myqcloud.com"]},
   {"kind": "digitalocean_token", "form": "do[opr]_v1_[a-f0-9]{40,}", "starts": ["dop_v1_", "doo_v1_", "dor_v1_"], "hosts": ["digitalocean.com"]},
@@ -122,6 +122,7 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "url_signature", "form": "[Ss]ignature(?:=|%3D)([A-Za-z0-9%+/~_-]{20,}={0,2})", "starts": ["Signature=", "signature=", "Signature%3D", "signature%3D"], "check": "mixed"},
   {"kind": "url_key", "form": "key=([A-Za-z0-9_-]{24,})", "starts": ["key="], "check": "random"},
   {"kind": "jwk", "form": "[\"'](?:dp?|p|dq|qi?|k)\\\\{0,15}[\"'][ \\t\\n]{0,4}:[ \\t\\n]{0,4}\\\\{0,15}[\"']([A-Za-z0-9_-]{20,})", "starts": ["'d'", "'p'", "'q'", "'dp'", "'dq'", "'qi'", "'k'", "\"d\"", "\"p\"", "\"q\"", "\"dp\"", "\"dq\"", "\"qi\"", "\"k\"", "\"d\\", "\"p\\", "\"q\\", "\"dp\\", "\"dq\\", "\"qi\\", "\"k\\"], "near": "kty", "open": true},
+  {"kind": "jwk", "form": "(?:dp?|p|dq|qi?|k): [\"']?([A-Za-z0-9_-]{20,})", "starts": ["d: ", "p: ", "q: ", "dp: ", "dq: ", "qi: ", "k: "], "near": "kty:"},
   {"kind": "discord_token", "form": "[MNO][A-Za-z0-9_-]{23,27}\\.[A-Za-z0-9_-]{6}\\.[A-Za-z0-9_-]{27,40}", "starts": ["M", "N", "O"], "hosts": ["discord.com", "discordapp.com"]},
   {"kind": "discord_token", "form": "mfa\\.[A-Za-z0-9_-]{60,}", "starts": ["mfa."], "hosts": ["discord.com", "discordapp.com"]},
   {"kind": "telegram_token", "form": "[0-9]{6,12}:A[A-Za-z0-9_-]{32,40}", "inside": [":A"], "back": 12, "hosts": ["telegram.org"]},
@@ -272,7 +273,7 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "readme_key", "form": "rdme_[a-z0-9]{70}", "starts": ["rdme_"], "hosts": ["readme.com"]},
   {"kind": "contentful_token", "form": "CFPAT-[A-Za-z0-9_-]{43}", "starts": ["CFPAT-"], "hosts": ["contentful.com"]},
   {"kind": "sanity_token", "form": "sk[A-Za-z0-9]{80,180}", "starts": ["sk"], "check": "mixed", "hosts": ["sanity.io"]},
-  {"kind": "prismic_token", "form": "MC5[A-Za-z0-9_-]{20,}\\.[A-Za-z0-9_-]{30,}", "starts": ["MC5"], "check": "mixed", "hosts": ["prismic.io"]},
+  {"kind": "prismic_token", "form": "MC5[A-Za-z0-9_-]{20,512}\\.[A-Za-z0-9_-]{30,}", "starts": ["MC5"], "check": "mixed", "hosts": ["prismic.io"]},
   {"kind": "mapbox_token", "form": "[pst]k\\.eyJ[A-Za-z0-9_-]{20,}\\.[A-Za-z0-9_-]{15,}", "starts": ["pk.eyJ", "sk.eyJ", "tk.eyJ"], "hosts": ["mapbox.com"]},
   {"kind": "dropbox_token", "form": "sl\\.(?:u\\.)?[A-Za-z0-9_=-]{60,}", "starts": ["sl."], "hosts": ["dropbox.com", "dropboxapi.com"]},
   {"kind": "okta_token", "form": "SSWS (00[A-Za-z0-9_-]{40})", "inside": ["SSWS "], "hosts": ["okta.com", "oktapreview.com"]},
@@ -292,7 +293,7 @@ export const FORMS: readonly FormRow[] = [
   {"kind": "lightspeed_token", "form": "lsxs_pt_[A-Za-z0-9]{40}", "starts": ["lsxs_pt_"], "hosts": ["vendhq.com", "retail.lightspeed.app"]},
   {"kind": "zapier_secret", "form": "sk-ak-[A-Za-z0-9]{64}", "starts": ["sk-ak-"], "hosts": ["zapier.com"]},
   {"kind": "sumologic_id", "form": "su[A-Za-z0-9]{12}", "starts": ["su"], "check": "mixed", "needs": "sumo", "hosts": ["sumologic.com"]},
-  {"kind": "jwt", "form": "eyJ[A-Za-z0-9_-]{8,}\\.[A-Za-z0-9_-]{4,}\\.[A-Za-z0-9_-]*", "starts": ["eyJ"]},
+  {"kind": "jwt", "form": "eyJ[A-Za-z0-9_-]{8,2048}\\.[A-Za-z0-9_-]{4,}\\.[A-Za-z0-9_-]*", "starts": ["eyJ"]},
   {"kind": "jwt", "form": "ZXlK[A-Za-z0-9+/]{60,}={0,2}", "starts": ["ZXlK"], "check": "mixed"},
   {"kind": "in_base64", "form": "(?:Z2hwX|Z2hvX|Z2hzX|Z2h1X|Z2l0aHViX3BhdF|Z2xwYXQt|c2stYW50L|c2stcHJvai|c2stb3It|c2tfbGl2ZV|c2tfdGVzdF|cmtfbGl2ZV|QUtJQ|QVNJQ|QUl6Y|eWEyOS|R09DU1BYL|eG94Yi|eG94cC|eGFwcC|bnBtX|cHlwaS|Z3NrX|aHZzL|ZG9wX3YxX|c2hwYXRf)[A-Za-z0-9+/_-]{20,}={0,2}", "starts": ["Z2hwX", "Z2hvX", "Z2hzX", "Z2h1X", "Z2l0aHViX3BhdF", "Z2xwYXQt", "c2stYW50L", "c2stcHJvai", "c2stb3It", "c2tfbGl2ZV", "c2tfdGVzdF", "cmtfbGl2ZV", "QUtJQ", "QVNJQ", "QUl6Y", "eWEyOS", "R09DU1BYL", "eG94Yi", "eG94cC", "eGFwcC", "bnBtX", "cHlwaS", "Z3NrX", "aHZzL", "ZG9wX3YxX", "c2hwYXRf"]},
   {"kind": "bearer", "form": "(?:Bearer|bearer|BEARER) ([A-Za-z0-9._~+/-]{8,}=*)", "inside": ["Bearer ", "bearer ", "BEARER "], "check": "not a word"},
@@ -620,7 +621,7 @@ export const HOLDS_CREDENTIALS = "(?<![A-Za-z0-9])\\.env\\b|\\.netrc|\\.npmrc|\\
 
 export const VALUE = "(?<![^\\t-\\r =:,'\"{(\\[>])([A-Za-z0-9+/_.~!@#$%^&*-]{12,256}={0,2})(?![^\\t-\\r ,'\"})\\]<;])";
 
-export const NO_VALUE = "^(?:[0-9a-f]{40}|[0-9a-f]{64}|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+|[\\w.-]+\\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[\\w.+-]+@[\\w.-]+)";
+export const NO_VALUE = "^(?=[^\\n]{0,300}$)(?:[0-9a-f]{40}|[0-9a-f]{64}|(?:[A-Za-z0-9_.-]*/)+[A-Za-z0-9_.-]*|[A-Za-z_]+(?:[.-][A-Za-z_]+)*|[0-9.,:TZ+-]+|[\\w.-]+\\.(?:com|org|net|io|dev|py|js|json|md|txt|sh|ya?ml)|v?[0-9]+(?:\\.[0-9]+)+[\\w.-]*|[\\w.+-]+@[\\w.-]+)";
 
 export const BREAKS = "(?:[\\t-\\r ]|\\\\[nrt]|\\\\\\\\)+";
 
@@ -652,6 +653,8 @@ export const UPLOADING_TOOL = "(?<![a-z])(?:upload|attach|send|share|put_object|
 
 export const CODE = "^(?:[A-Za-z_][A-Za-z0-9_.]{0,80}\\(|(?:self|this|cls|os|req|request|settings|config|args|options|opts|kwargs|process|params|data|env|ctx|user|form|cleaned_data|validated_data|fake|var|local|module|vars|inputs|steps|each|props|state)[.?]|(?:str|string|String|int|bool|Optional|bytes|Any|object|char|Text|unicode|basestring|SecretStr|undefined|number|boolean|required|optional|input|self|value|varchar|VARCHAR)(?:[|)\\].!?]|$)|\\.\\.\\.|\\*+$|\\(|\\)|=|\\||/\\*|--|#|\\+|->|x{3,}$|X{3,}$|\\$(?:env:|[({]|[A-Z_][A-Z0-9_]*(?![A-Za-z0-9])|[a-z_]*(?:pass|pw|token|secret|key|cred|auth)[a-z_]*(?![A-Za-z0-9]))|[{<]|%[({]|%[A-Za-z_]+%$|!{1,2}[A-Za-z_]+$|\\?|(?:null|none|nil|true|false|undefined|None|True|False)[)}\\]]*$)";
 
+export const COUNT = "^[0-9]{1,5}(?:\\.[0-9]{1,3})?[kKmM]?$";
+
 export const IDENTIFIER = "^(?:(?=[A-Za-z_.]*(?:[pP][aA][sS][sS]|[pP][wW]|[tT][oO][kK][eE][nN]|[sS][eE][cC][rR][eE][tT]|[kK][eE][yY]|[cC][rR][eE][dD]|[aA][uU][tT][hH]))(?:[a-z]+(?:[_.][a-z]+)+|[a-z]+(?:[A-Z][a-z]+)+)[)}\\]]*$|(?=[a-z_.A-Z]*(?:[pP][aA][sS][sS]|[pP][wW]|[tT][oO][kK][eE][nN]|[sS][eE][cC][rR][eE][tT]|[kK][eE][yY]|[cC][rR][eE][dD]|[aA][uU][tT][hH]))(?:[a-z_]+\\.)+[A-Za-z_]+[)}\\]]*$)";
 
 export const PLACEHOLDER = "^(?:(?=[a-z_. -]{0,80}(?:[pP][aA][sS][sS]|[pP][wW]|[tT][oO][kK][eE][nN]|[sS][eE][cC][rR][eE][tT]|[kK][eE][yY]|[cC][rR][eE][dD]|[aA][uU][tT][hH]))(?:your|my|the|insert|enter|replace|put|paste|add|example|dummy|sample|some)(?:[_. -][a-z]+)+\\W{0,2}$|(?:change|replace)[_ -]me$|placeholder$|(?:[a-z]{2,9}[_-]){1,3}(?:x{3,}|\\*{3,}|\\.{3})|(?:key|token|password|secret|pass)$)";
@@ -664,13 +667,17 @@ export const IN_ADDRESS = "^(?:(?:\\$[A-Za-z_][A-Za-z0-9_]*|\\$?\\{[^}]*\\}?\\}?
 
 export const TEMPLATE = "^(?:\\$?\\{\\{[^{}]+\\}\\}|\\$\\{[^{}]+\\}|\\$[A-Z_][A-Z0-9_]*|<[A-Za-z][A-Za-z _-]*>|%[A-Z_]+%)";
 
-export const PLACE = "(?:[._-]?(?:(?:[aA][cC][cC][eE][sS][sS]|[kK][eE][yY]|[bB][aA][sS][eE]|[vV][aA][lL][uU][eE]|[pP][rR][oO][dD]|[dD][eE][vV]|[tT][eE][sS][tT]|[sS][tT][aA][gG][iI][nN][gG]|[lL][iI][vV][eE])(?![A-Za-z])|[vV]?[0-9]{1,9}(?![A-Za-z0-9]))){0,3}(?:(?:(?:\\\\{0,15}[\"'`])?[\\])]{1,2}[ \\t]{0,4}(?:\\|\\||\\?\\?)?=(?!=)[ \\t]{0,4}|(?:\\\\{0,15}[\"'`])?[\\])]{0,2}[ \\t]{1,4}(?:\\|\\||\\?\\?|or)[ \\t]{1,4}|:?[ \\t]{0,2}(?:&(?:'static[ \\t])?)?(?:str|string|String|Text|bytes|SecretStr|Optional\\[str\\]|str[ \\t]?\\|[ \\t]?None|char\\[\\])[ \\t]{0,2}=[ \\t]{0,2}|(?<pair>\\\\{0,15}[\"'`][,;]?[\\t-\\r ]{0,40}(?:[\\w-]{1,20}=\\\\{0,15}[\"'`][^\"'<>\\n]{0,60}\\\\{0,15}[\"'`][\\t-\\r ]{1,8}){0,2}(?:\\\\{0,15}[\"'`])?(?:[vV][aA][lL][uU][eE]|[vV][aA][lL]|[pP][aA][rR][aA][mM][eE][tT][eE][rR][vV][aA][lL][uU][eE]|[cC][oO][nN][tT][eE][nN][tT])(?:\\\\{0,15}[\"'`])?[\\t-\\r ]{0,4}[:=][\\t-\\r ]{0,4})|(?<argument>[\\]\\w-]{0,12}(?:\\\\{0,15}[\"'`]\\]{1,2})?\\\\{0,15}[\"'`][ \\t]{0,2},[ \\t]{0,4}(?:with:[ \\t]?)?)|[\\w \\t\\]*:-]{0,20}\\\\{0,15}[\"'`][ \\t})\\]]{1,5}\\.(?:value[ \\t]?=|(?:(?:fill|type|send_keys|sendKeys|press_sequentially|pressSequentially|setValue|set_value|input)|val)\\()[ \\t]?|[ \\t]{0,4}=[ \\t]{0,4}\"\"(?=\"))\\\\{0,15}[\"'`]\\n?(?<quoted>[^\"'`\\\\\\n]{3,512})|(?<tag>(?:[ \\t][^<>\\n]{0,200})?>|[\\w.-]{0,20}</(?:name|key)>[\\t-\\r ]{0,80}<(?:value|string)>|\\\\{0,15}[\"'`][^<>\\n]{0,80}>(?:[\\t-\\r ]{0,80}<value>)?)[\\t-\\r ]{0,80}(?:<!\\[CDATA\\[)?(?<element>[^<>\\t-\\r ][^<>\\n]{2,512}?)(?=\\]\\]>|[\\t-\\r ]{0,80}</)|(?<item>(?:\\\\{0,15}[\"'`])?[ \\t]{0,4}\\n[ \\t-]{0,40}(?:[vV][aA][lL][uU][eE]|[vV][aA][lL]|[pP][aA][rR][aA][mM][eE][tT][eE][rR][vV][aA][lL][uU][eE]|[cC][oO][nN][tT][eE][nN][tT]):[ \\t]{1,4}|[ \\t]{1,4}-(?:[vV][aA][lL][uU][eE])[ \\t]{1,4})[\"']?(?<listed>[^\\t-\\r \"']{3,512})|\"(?:\\r\\n|\\\\r\\\\n|\\n|\\\\n){2}(?<part>[^\\t-\\r \"\\\\]{3,512})|:[ \\t]{1,4}[|>][+-]?[0-9]?[+-]?[ \\t]{0,4}\\n(?:[ \\t]{0,40}\\n){0,2}(?<indent>[ \\t]{1,40})(?<block>\\S[^\\n]*(?:\\n\\k<indent>[^\\n]*){0,120})|(?<set>[\"'\\]]{0,3}[ \\t]{1,4}[\"']?)(?<assigned>[^\\t-\\r \"';|&)]{3,256}))";
+export const PLACE = "(?:[._-]?(?:(?:[aA][cC][cC][eE][sS][sS]|[kK][eE][yY]|[bB][aA][sS][eE]|[vV][aA][lL][uU][eE]|[pP][rR][oO][dD]|[dD][eE][vV]|[tT][eE][sS][tT]|[sS][tT][aA][gG][iI][nN][gG]|[lL][iI][vV][eE])(?![A-Za-z])|[vV]?[0-9]{1,9}(?![A-Za-z0-9]))){0,3}(?:(?:(?:\\\\{0,15}[\"'`])?[\\])]{1,2}[ \\t]{0,4}(?:\\|\\||\\?\\?)?=(?!=)[ \\t]{0,4}|(?:\\\\{0,15}[\"'`])?[\\])]{0,2}[ \\t]{1,4}(?:\\|\\||\\?\\?|or)[ \\t]{1,4}|(?:\\\\{0,15}[\"'`]\\]{1,2})?:?[ \\t]{0,2}(?:&(?:'static[ \\t])?)?(?:str|string|String|Text|bytes|SecretStr|Optional\\[str\\]|str[ \\t]?\\|[ \\t]?None|char\\[\\])[ \\t]{0,2}=[ \\t]{0,2}|(?<pair>\\\\{0,15}[\"'`][,;]?[\\t-\\r ]{0,40}(?:[\\w-]{1,20}=\\\\{0,15}[\"'`][^\"'<>\\n]{0,60}\\\\{0,15}[\"'`][\\t-\\r ]{1,8}){0,2}(?:\\\\{0,15}[\"'`])?(?:[vV][aA][lL][uU][eE]|[vV][aA][lL]|[pP][aA][rR][aA][mM][eE][tT][eE][rR][vV][aA][lL][uU][eE]|[cC][oO][nN][tT][eE][nN][tT])(?:\\\\{0,15}[\"'`])?[\\t-\\r ]{0,4}[:=][\\t-\\r ]{0,4})|(?<row>\\\\{0,15}[\"'`][ \\t]{0,2},[\\t-\\r ]{0,40}(?=\\\\{0,15}[\"'`](?=[^\"'`\\\\\\n]{0,128}[0-9])[^\"'`\\\\\\n]{0,128}[A-Za-z][^\"'`\\\\\\n]{0,384}\\\\{0,15}[\"'`][\\t-\\r ]?\\]))|(?<argument>[\\]\\w-]{0,12}(?:\\\\{0,15}[\"'`]\\]{1,2})?\\\\{0,15}[\"'`][ \\t]{0,2},[ \\t]{0,4}(?:with:[ \\t]?)?)|[\\w \\t\\]*:-]{0,20}\\\\{0,15}[\"'`][ \\t})\\]]{1,5}\\.(?:value[ \\t]?=|(?:(?:fill|type|send_keys|sendKeys|press_sequentially|pressSequentially|setValue|set_value|input)|val)\\()[ \\t]?|[ \\t]{0,4}=[ \\t]{0,4}\"\"(?=\"))\\\\{0,15}[\"'`]\\n?(?<quoted>[^\"'`\\\\\\n]{3,512})|(?<tag>(?:[ \\t][^<>\\n]{0,200})?>|[\\w.-]{0,20}</(?:name|key)>[\\t-\\r ]{0,80}<(?:value|string)>|\\\\{0,15}[\"'`][^<>\\n]{0,80}>(?:[\\t-\\r ]{0,80}<value>)?)[\\t-\\r ]{0,80}(?:<!\\[CDATA\\[)?(?<element>[^<>\\t-\\r ][^<>\\n]{2,512}?)(?=\\]\\]>|[\\t-\\r ]{0,80}</)|(?<item>(?:\\\\{0,15}[\"'`])?[ \\t]{0,4}\\n[ \\t-]{0,40}(?:[vV][aA][lL][uU][eE]|[vV][aA][lL]|[pP][aA][rR][aA][mM][eE][tT][eE][rR][vV][aA][lL][uU][eE]|[cC][oO][nN][tT][eE][nN][tT]):[ \\t]{1,4}|[ \\t]{1,4}-(?:[vV][aA][lL][uU][eE])[ \\t]{1,4})[\"']?(?<listed>[^\\t-\\r \"']{3,512})|\"(?:\\r\\n|\\\\r\\\\n|\\n|\\\\n){2}(?<part>[^\\t-\\r \"\\\\]{3,512})|:[ \\t]{1,4}[|>][+-]?[0-9]?[+-]?[ \\t]{0,4}\\n(?:[ \\t]{0,40}\\n){0,2}(?<indent>[ \\t]{1,40})(?<block>\\S[^\\n]*(?:\\n\\k<indent>[^\\n]*){0,120})|(?<line>:[ \\t]{0,4}\\r?\\n[ \\t]{1,40}[\"']?(?=\\S{0,128}[0-9])(?=\\S{0,128}[A-Za-z]))(?<below>[^\\t-\\r \"'\\[\\]{}()<>|&*#,]{3,256}(?<!:))[\"']?[ \\t]{0,4}(?=[\\r\\n]|$)|(?<set>[\"'\\]]{0,3}[ \\t]{1,4}[\"']?)(?<assigned>[^\\t-\\r \"';|&)]{3,256}))";
 
 export const VALUE_FIRST = "(?:[vV][aA][lL][uU][eE]|[vV][aA][lL]|[pP][aA][rR][aA][mM][eE][tT][eE][rR][vV][aA][lL][uU][eE]|[cC][oO][nN][tT][eE][nN][tT])\\\\{0,15}[\"']?[\\t-\\r ]{0,4}[:=][\\t-\\r ]{0,4}\\\\{0,15}[\"']([^\"'\\\\\\n]{3,256})\\\\{0,15}[\"'](?:[,;][\\t-\\r ]{0,40}|[\\t-\\r ]{1,40})\\\\{0,15}[\"']?(?:[nN][aA][mM][eE]|[kK][eE][yY])\\\\{0,15}[\"']?[\\t-\\r ]{0,4}[:=][\\t-\\r ]{0,4}\\\\{0,15}[\"'][\\w.:/-]{0,80}$";
 
 export const BEFORE_ARGUMENT = "(?:[sg]et_?env|putenv|\\.get|setdefault|fetch|store|set_?property|\\.put|\\.set|\\.add|header|define|set_var|setenvironmentvariable|(?:fill|type|send_keys|sendKeys|press_sequentially|pressSequentially|setValue|set_value|input)|fill_in|By\\.\\w{1,20})(?:[ (][\\t-\\r ]?(?:[\"'`][\\t-\\r ]?,)?|,[ \\t]?)\\\\{0,15}[\"'`][^`\\n()]{0,60}$";
 
 export const BEFORE_PAIR = "(?:name|key|field|id|type|header)\\\\{0,15}[\"']?[ \\t]{0,4}[:=][ \\t]{0,4}\\\\{0,15}[\"'][\\w.:/ -]{0,80}$";
+
+export const BEFORE_ROW = "[\\[,][\\t-\\r ]{0,40}\\[[\\t-\\r ]?\\\\{0,15}[\"'`][\\w.-]{0,60}$";
+
+export const BEFORE_LINE = "(?:^|\\n)[ \\t-]{0,40}[\"']?[\\w.-]{0,60}$";
 
 export const BEFORE_TAG = "<[A-Za-z_][\\w:.-]{0,60}$|<(?:name|key)>[\\w.-]{0,60}$|<(?:property|string|entry|param|parameter|setting|config|env|arg|item|prop|add)[ \\t][^<>]{0,120}?(?:name|key)[ \\t]?=[ \\t]?[\"'][\\w.:/-]{0,80}$|<$";
 

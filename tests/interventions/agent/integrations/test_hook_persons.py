@@ -176,6 +176,7 @@ CHANGES = {
     "sed -i s/--local/--bootstrap=127.0.0.1:1/ .claude/settings.json": ".claude/settings.json",
     """echo '{"disableAllHooks": true}' > """ + LOCAL: LOCAL,
     """echo '{"env": {"HALTLINE_MODE": "async"}}' > """ + LOCAL: LOCAL,
+    """mkdir ~/.claude; echo '{"disableAllHooks": true}' > ~/.claude/settings.json""": ".claude/settings.json",
     f"printf '[%.0s' $(seq 99999) > {LOCAL}": LOCAL,
     f"mkfifo {LOCAL}; rm .claude/settings.json": ".claude/settings.json",
     "mkdir -p ~/.config/haltline; echo '[agent]' > ~/.config/haltline/haltline.toml": ".config/haltline/haltline.toml",
@@ -189,7 +190,8 @@ def test_a_change_of_what_was_installed_is_told_once_however_it_was_made(machine
         assert machine.runs("sh", "-c", line).returncode == 0
         told = machine.told()
         assert (f"{file} is not as it was when the hook was installed" in told, machine.told()) == (True, ""), line
-        machine.runs("rm", "-rf", ".claude", machine.folder / ".config/haltline/haltline.toml")
+        of_user = [machine.folder / ".claude", machine.folder / ".config/haltline/haltline.toml"]
+        machine.runs("rm", "-rf", ".claude", *of_user)
         machine.settings.parent.mkdir()
         machine.settings.write_text(before)
         assert machine.told() == "", line

@@ -155,6 +155,12 @@ DOCUMENTS = {
     "a YAML block": ("password: |\n  {}\nuser: bob\n", PASS),
     "a folded YAML block": ("db:\n  password: >-\n    {}\n  user: bob\n", PASS),
     "a YAML block of two lines": ("secret: |-\n    first line\n    {}\nuser: bob\n", PASS),
+    "YAML on the next line": ("db:\n  password:\n    {}\n  user: bob\n", PASS),
+    "YAML on the next line, quoted": ("- API_TOKEN:\r\n    '{}'\r\n", PASS),
+    "a JWK in YAML": (f"kty: RSA\nn: {BASE64}\nd: {{}}\ne: AQAB\n", PRIVATE),
+    "a JWK in YAML, in a list": ("keys:\n  - kty: oct\n    k: '{}'\n", PRIVATE),
+    "pairs": ('[["USER", "bob"], ["DB_PASSWORD", "{}"]]', PASS),
+    "a pair in a list": ("env = [\n  ['DB_PASSWORD', '{}'],\n]", PASS),
     "YAML with a tag": ("password: !!str {}\n", PASS),
     "a YAML block with a sign of indentation": ("api_key: |2-\n    {}\n", TOKEN),
     "JSON inside JSON": ('{"body": "{\\"password\\": \\"{}\\"}"}', PASS),
@@ -175,6 +181,7 @@ DOCUMENTS = {
 
 CODE = {
     "Python's environment": ("os.environ['API_SECRET'] = '{}'", PASS),
+    "Python's environment with a type": ('os.environ["API_SECRET"]: str = "{}"', PASS),
     "Python's environment in double quotes": ('os.environ["DB_PASSWORD"]="{}"', PASS),
     "Python's default of an environment": ("os.environ.get('DB_PASSWORD', '{}')", PASS),
     "Python's getenv": ('os.getenv("API_TOKEN", "{}")', PASS),
@@ -296,6 +303,7 @@ SHELLS = {
 }
 
 VALUES: dict[str, tuple[Any, str]] = {
+    "pairs of a list": ([["USER", "bob"], ["DB_PASSWORD", PASS]], PASS),
     "a pair": ({"Key": "DB_PASSWORD", "Value": PASS}, PASS),
     "a list of pairs": ([{"Key": "A", "Value": "b"}, {"Key": "api_token", "Value": PASS}], PASS),
     "a pair of Kubernetes": ({"env": [{"name": "DB_PASSWORD", "value": PASS}]}, PASS),
