@@ -287,13 +287,13 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
         reader, by_table = _reader(invocation.name), tuple(effects.acts(invocation))
         if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
             reader = databases.generic  # a guess
-        found = tuple(surroundings.as_in_tests(reader(invocation), invocation)) if reader is not None else ()
+        found = tuple(surroundings.seen_in(reader(invocation), invocation)) if reader is not None else ()
         yield from found or (() if by_table else named.tasks(invocation))
         yield from databases.statements_of_clouds(invocation)
         for act in by_table:
             # The program's own reader knows the loss more precisely.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
-                yield from surroundings.as_in_tests((act,), invocation) if act.effect in LOSSES else (act,)
+                yield from surroundings.seen_in((act,), invocation)
 
 
 def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:
@@ -320,7 +320,7 @@ def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudge
     elif call.kind == "sql":
         yield from sql_destructions(call.argument, work=work)
     elif call.kind == "url":
-        if not requests.is_own_server(call.argument):
+        if not surroundings.is_own_server(call.argument):
             yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
     elif call.kind == "thing":
         bad = Badness.SEVERE if is_production(call.argument.partition("=")[2]) else Badness.PLAIN

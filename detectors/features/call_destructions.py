@@ -18,12 +18,11 @@ from haltline.detectors.commands import (
 )
 from haltline.detectors.commands import is_read_whole as text_is_read_whole
 from haltline.detectors.commands.arguments import MAX_DEPTH, in_snake, objects_of
-from haltline.detectors.commands.effects.requests import is_own_server
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.script_files import original
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.commands.surroundings import names_tests
+from haltline.detectors.commands.surroundings import is_own_server, seen_by_tool
 from haltline.detectors.features import tool_effects, tool_name_severity
 from haltline.detectors.features.call_changes import content_args
 from haltline.detectors.features.observation_protocol import ToolCall
@@ -105,8 +104,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
         found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
-        if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
-            found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
+        if tool.reading is _SQL:
+            found = seen_by_tool(found, act.args or {})
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(objects_of(act.args or {}))
         if not found and tool.reading is _PLAIN and "(" in act.text:
@@ -125,7 +124,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
             found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
-    return found
+    return seen_by_tool(found, act.args or {})
 
 
 def _says_all(tool: KnownTool, args: JsonObject) -> bool:
@@ -176,8 +175,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
         return patched
     statement = _statement(action, args, tool)
     if statement:
-        found_there = sql_destructions(statement)
-        return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
+        return sql_destructions(statement)
     if tool.effect is _READ or tool.program == "find" or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))

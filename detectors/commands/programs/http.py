@@ -15,6 +15,7 @@ from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
@@ -87,7 +88,7 @@ def _httpie(invocation: Invocation) -> Iterator[Destruction]:
 def _requested(method: str, url: str, body: str) -> Iterator[Destruction]:
     """Yield the effect of a request; none for a request to a local development server."""
     if method.upper() == "DELETE":
-        if not requests.is_own_server(url):
+        if not is_own_server(url):
             yield _url(url)
         return
     act = requests.act(method, url, body)
