@@ -288,12 +288,17 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
         if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
             reader = databases.generic  # a guess
         found = tuple(surroundings.seen_in(reader(invocation), invocation)) if reader is not None else ()
-        yield from found or (() if by_table else named.tasks(invocation))
+        yield from found or (() if by_table else surroundings.seen_in(named.tasks(invocation), invocation))
         yield from databases.statements_of_clouds(invocation)
         for act in by_table:
             # The program's own reader knows the loss more precisely.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
                 yield from surroundings.seen_in((act,), invocation)
+
+
+def losses_by(invocation: Invocation) -> tuple[Destruction, ...]:
+    """Return what one program would destroy, without what its arguments run."""
+    return tuple(_of_invocation(invocation, _MAX_DEPTH, StepBudget()))
 
 
 def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:

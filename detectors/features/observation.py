@@ -227,7 +227,8 @@ class Observation(FailedCall):
         acts = self.acts
         if not acts:
             return ()
-        losses = tuple(filter(self.calls.belongings.is_loss, acts))
+        belongings = self.calls.belongings
+        losses = tuple(belongings.weighed(one) for one in acts if belongings.is_loss(one))
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
 

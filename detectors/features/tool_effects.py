@@ -104,7 +104,9 @@ def acts(  # noqa: PLR0912 - one case after another
     if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(is_little, about)):
         return ()
     named = about or (f"tool={action}",)
-    return tuple(Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect) for one in named[:16])
+    return tuple(
+        Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect, guessed=True) for one in named[:16]
+    )
 
 
 @lru_cache(maxsize=4096)

@@ -146,7 +146,7 @@ def _events(result: Said, number: int, turn: int, second: float) -> tuple[Action
         time=at(second) + 5,
         outcome=Outcome.OK if result.error is None else Outcome.ERROR,
         error=result.error,
-        output_head=result.output,
+        output_head=None if result.output is None else _filled(result.output, number, turn),
         **common,
     )
     return proposed, completed

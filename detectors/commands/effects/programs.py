@@ -317,7 +317,8 @@ sends | git push | /(^|\s)(heroku|dokku|production|live)\s/ | $1
 sends | surge | | $0
 sends | hugo deploy | !--dryRun | .
 sends | xcrun altool | +upload /--upload-(app|package)/ | -f,--file
-sends | gh-pages,mike,mkdocs | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
+sends | gh-pages,mike | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
+sends | mkdocs gh-deploy | | .
 sends | eb,serverless,sls,cdk,sam,copilot,amplify,railway,render,dokku,kamal,cap deploy/publish/release/up | /--(prod|production|stage\s*prod|env\w*\s*prod)|production|prod\b|(^|\s)(publish|release)(\s|$)/ | .
 sends | hub release create | !/--draft/ | $1
 exposes | gh repo/ssh-key/gpg-key deploy-key/add | !/\b(list|delete)\b/ | $*

@@ -223,7 +223,7 @@ def _forge(invocation: Invocation) -> Iterator[Destruction]:
     elif words[:2] == ("api", "graphql"):
         fields = (value.partition("=") for value in options.values("-f", "-F", "--field", "--raw-field"))
         for deed in graphql.graphql([{name: text for name, _, text in fields}]):
-            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN, deed.effect)
+            yield deed.loss()
     elif words[1:2] == ("delete",) and words[0] in ("repo", *_FORGE_THINGS):
         bad = Badness.SEVERE if words[0] == "repo" else Badness.PLAIN
         for name in words[2:] or options.values("-R", "--repo") or ("?",):

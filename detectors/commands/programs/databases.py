@@ -268,7 +268,7 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
             kind = named if len(parts) == 1 else word
             for name in operands[at + 1 : at + 17] or (() if word == "rm" else (" ".join(invocation.argv)[:240],)):
                 bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
-                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
+                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad, guessed=True)
             return
 
 

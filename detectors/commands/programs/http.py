@@ -54,7 +54,7 @@ def body_losses(text: str) -> Iterator[Destruction]:
             return
     if isinstance(value, dict):
         for deed in graphql.graphql(objects_of(value)):
-            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
+            yield deed.loss()
         for inner in objects_of(value):
             for name in _OF_STATEMENTS:
                 if isinstance(inner.get(name), str):

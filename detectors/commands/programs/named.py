@@ -68,13 +68,13 @@ def tasks(invocation: Invocation) -> Iterator[Destruction]:
 
 def _script(invocation: Invocation, file: str) -> Iterator[Destruction]:
     if _takes_away(_SUFFIX.sub("", file.rpartition("/")[2]), frozenset()):
-        yield Destruction("run_script", f"path={invocation.path(file)}", Badness.PLAIN)
+        yield Destruction("run_script", f"path={invocation.path(file)}", Badness.PLAIN, guessed=True)
 
 
 def _tasks(named: list[str]) -> Iterator[Destruction]:
     for task in named:
         if _TASK.fullmatch(task) is not None and _takes_away(task, _VERBS):
-            yield Destruction("run_task", f"task={task}", Badness.PLAIN)
+            yield Destruction("run_task", f"task={task}", Badness.PLAIN, guessed=True)
 
 
 def _takes_away(name: str, alone: frozenset[str]) -> bool:

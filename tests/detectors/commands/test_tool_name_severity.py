@@ -1,7 +1,7 @@
 import pytest
 
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.features.tool_name_severity import badness, target
+from haltline.detectors.commands.tool_name_severity import badness, target
 
 SCRATCH, PLAIN, SEVERE = Badness
 
