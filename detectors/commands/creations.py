@@ -5,7 +5,8 @@ overwrites a file has created its current content, and a log that its program ap
 Appending to anything else, `mkdir -p` and `touch` with an absolute path, and CREATE ... IF NOT EXISTS create nothing.
 
 Misses: files that programs write by themselves (`tar x`, `patch`, `unzip`; see `code_creations`), results of a build,
-names that the program chooses (`mktemp`), uploaded objects, what clouds and clusters make (see `opposites`); commands whose name is quoted or concatenated.
+names that the program chooses (`mktemp`), uploaded objects, what clouds and clusters make (see
+`opposites`); commands whose name is quoted or concatenated.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -3,8 +3,8 @@
 `docker volume create x` creates what `docker volume rm x` destroys, and `aws dynamodb create-table --table-name t` what
 `delete-table` does, under the same target: what is known of a program's losses is known of what it makes.
 
-Misses: names that the service chooses, which only the answer gives (see `features.ownership`); verbs without an opposite in the
-table; things that a configuration file describes (`apply`).
+Misses: names that the service chooses, which only the answer gives (see `features.call_changes`); verbs without an
+opposite in the table; things that a configuration file describes (`apply`).
 """
 
 from collections.abc import Iterator
@@ -33,8 +33,9 @@ _OF_WORD = {f"create{mark}": _OPPOSITES["create"] for mark in "-:"}
 _MAY = re.compile(r"\b(?:create|mb|mk|new|init|install|add)\b")
 _PROGRAMS = frozenset(listed("""
     aws awslocal gcloud gsutil az bq doctl linode-cli hcloud scw vultr-cli civo ibmcloud oci openstack heroku fly flyctl
-    supabase neonctl neon turso pscale planetscale railway render vercel netlify wrangler firebase mongocli atlas confluent
-    aiven avn upstash eksctl kubectl helm argocd flux docker pulumi terraform gh glab op bw doppler vault consul nomad
+    supabase neonctl neon turso pscale planetscale railway render vercel netlify wrangler firebase mongocli atlas
+    confluent aiven avn upstash eksctl kubectl helm argocd flux docker pulumi terraform gh glab op bw doppler vault
+    consul nomad
     kafka-topics kafka-topics.sh rabbitmqadmin influx mysqladmin mc s3cmd databricks snow lxc incus multipass virsh
 """))  # fmt: skip
 """Programs whose verbs have opposites; those that make files are read by `creations`."""

@@ -29,19 +29,20 @@ terraform tofu pulumi sls serverless sst sam cdk | -var-file --stage -s --stack 
 supabase wrangler turso firebase convex | --local |
 firebase gcloud | --project -P | a_demo
 redis-cli | -n | a_spare_number
-psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb | -d --dbname --database --db -D | tests development
+psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb \
+| -d --dbname --database --db -D | tests development
 """
 """Programs | options, or flags | what their values name; without options, the program itself is local."""
-_UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("stripe", ""): ("--live",)}
+_UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("supabase", "stop"): (), ("stripe", ""): ("--live",)}
 """Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
 _REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
 _RESETS_WITH = frozenset((
-    "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--database", "--dbname", "--db", "-d",
-    "--profile", "--config",
+    "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--database", "--dbname", "--db",
+    "-d", "--profile", "--config",
 ))  # fmt: skip
 """Options of programs that recreate a database."""
-_TEST = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
-_DEVELOPMENT = r"(?:dev|devel|development)"
+_TEST = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?|pr-?\d{1,6})"
+_DEVELOPMENT = r"(?:dev|devel|development|local)"
 _LOCAL_HOST = r"(?:localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|localstack|minio)"
 _VALUES: Mapping[str, re.Pattern[str]] = {
     "tests": re.compile(rf"\A(?:.*[\W_])?{_TEST}(?:[\W_].*|\d*)", re.IGNORECASE),
@@ -55,8 +56,8 @@ _VALUES: Mapping[str, re.Pattern[str]] = {
     "a_demo": re.compile(r"\A(?:demo|test)-.*"),
     "a_spare_number": re.compile(r"\A1[45]"),
 }
-"""`a_demo`: a project of Firebase's emulators. `a_spare_number`: the last of the sixteen databases of a Redis server, which
-test suites use by convention."""
+"""`a_demo`: a project of Firebase's emulators. `a_spare_number`: the last of the sixteen databases of a Redis server,
+which test suites use by convention."""
 _VARIABLE = re.compile(
     rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|PGDATABASE|NAMESPACE|WORKSPACE)"
     rf"=(?:.*[\W_])?{_TEST}(?:[\W_]\w*)?"
@@ -70,12 +71,13 @@ _ADDRESS = re.compile(
 )
 """The address of a database: a file, or a server with the database's name."""
 _OF_DATABASES = frozenset((
-    "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "sqlserver", "cockroachdb",
-    "clickhouse", "libsql", "jdbc",
+    "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "sqlserver",
+    "cockroachdb", "clickhouse", "libsql", "jdbc",
 ))  # fmt: skip
 _NAMES_A_DATABASE = "--dbname"
 """An option of clients that also take the database as an operand."""
 _HOST_OPTIONS = frozenset(("-h", "--host", "--hostname"))
+_OF_CONNECTIONS = _HOST_OPTIONS | {"-u", "-U", "-p", "-P", "--user", "--username", "--port", "--password"}
 _NEAR = re.compile(rf"\A(?:{_LOCAL_HOST}|/.*|db|database|postgres|mysql|mariadb|redis|mongo|)", re.IGNORECASE)
 _STAYS = ("path=", "worktree=", "branch=", "remote=", "tag=", "history=", "stash=", "device=", "order=", "user=")
 """Targets that are the same wherever a program finds its services."""
@@ -84,6 +86,7 @@ _CLUSTER_WIDE = ("k8s=namespace/", "k8s=persistentvolume/", "k8s=node/", "k8s=cu
 """What is in no namespace."""
 _NAMED = (
     "container=", "helm=", "resource=", "k8s=", "image=", "network=", "volume=", "database=", "workspace=", "index=",
+    "topic=", "queue=",
 )  # fmt: skip
 """Targets that are scratch by their own name."""
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
@@ -188,10 +191,15 @@ def _place(invocation: Invocation) -> _Place:
             values = [value for option, value in valued if option in row.options]
             everything |= any(_CLUSTER in row.patterns and _CLUSTER.fullmatch(value) for value in values)
             if _NAMES_A_DATABASE in row.options:
-                operands = [word for word in argv if word[:1] != "-" and " " not in word][:2]
+                before = ("", *argv)
+                operands = [
+                    word
+                    for at, word in enumerate(argv)
+                    if word[:1] != "-" and " " not in word and before[at] not in _OF_CONNECTIONS
+                ]
                 values += [word[:_MAX_CHARS].rpartition("/")[2] for word in operands]
             inside |= any(pattern.fullmatch(value) for value in values for pattern in row.patterns)
-    unless = _UNLESS.get((name, "")) or _UNLESS.get((name, argv[0] if argv else ""))
+    unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
     hosts = [value for option, value in valued if option in _HOST_OPTIONS]
     hosts += [one.partition("=")[2] for one in invocation.assigned if one.startswith(("PGHOST=", "MYSQL_HOST="))]

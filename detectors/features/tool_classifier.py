@@ -9,6 +9,7 @@ from itertools import islice
 from typing import Any
 
 from haltline.detectors.commands import arguments, destructive_shapes, tool_name_severity
+from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.tool import KnownTool
 from haltline.schemas import expressions as re
@@ -101,6 +102,7 @@ class Classifier:
         names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
         self._own_targets = frozenset(policy.target_args)
+        self._scratch = tuple(re.compile_given(rf"\A{translate(glob.lower())}") for glob in policy.scratch)
         self._by_name: dict[str, KnownTool] = {}
         self._by_use: dict[tuple[str, tools.Operation | None], KnownTool] = {}
 
@@ -221,6 +223,17 @@ class Classifier:
         text = next((args[name] for name in use.patch if isinstance(args.get(name), str)), "")
         found = (tool_name_severity.target("path", match["file"].strip(), cwd) for match in _PATCHED.finditer(text))
         return tuple(dict.fromkeys(islice(found, MAX_TARGETS)))
+
+    def without_scratch(self, found: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
+        """Return the acts; SCRATCH are those on targets whose loss is none by the policy."""
+        if not self._scratch:
+            return found
+        return tuple(
+            replace(one, badness=Badness.SCRATCH)
+            if any(pattern.match(one.target.lower()) for pattern in self._scratch)
+            else one
+            for one in found
+        )
 
     def things(self, args: JsonObject | None, cwd: str | None) -> tuple[str, ...]:
         """Return the targets of a destructive call, anywhere in its arguments."""

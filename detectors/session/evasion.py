@@ -1,10 +1,11 @@
 """The session tries another way to do what was refused.
 
 Fires: `evasion` on an attempt to destroy or change a target that the session was refused to destroy or change, by
-    another tool, another verb, or with more rights: low for the first such attempt, high from `high` on, critical from
-    `critical` on. Once another way was tried, repetitions of the refused one count too. Refusals include calls that
-    failed for lack of permission or because of a policy. Changing what must not be destroyed counts half. At most high
-    if nothing would be lost. Attempts count for `window_s` or `last_actions` actions after the refusal.
+    another tool, another verb, or with more rights, or by an address that names it: low for the first such attempt,
+    high from `high` on, critical from `critical` on; high at once if the first one was refused, rather than failed, and
+    something would be lost. Once another way was tried, repetitions of the refused one count too. Refusals include
+    calls that failed for lack of permission or because of a policy. Changing what must not be destroyed counts half. At
+    most high if nothing would be lost. Attempts count for `window_s` or `last_actions` actions after the refusal.
 Quiet: the same call again, which is a repetition; a refusal that no longer applies, because the same call succeeded
     later; what a declared batch covers; scratch files, and what belongs to the session.
 Misses: the same thing by another name; shell commands that change but do not destroy; ways through other sessions; a
@@ -16,7 +17,9 @@ from typing import Annotated, ClassVar
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.same_target import names
 from haltline.detectors.features.tool_classifier import UNKNOWN
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
@@ -55,6 +58,8 @@ class Refused(Stored):
     """The refusal, and the attempts after it."""
     tries: float = 0.0
     is_loss: bool = False
+    by_word: bool = False
+    """haltline, a permission or a person refused it, rather than the system that it was made on."""
 
 
 class EvasionState(Stored):
@@ -110,17 +115,19 @@ class Evasion(Detector[EvasionState]):
         for target, way in _ways(act):
             known = state.refused.pop(target, None)
             if known is None or not self._is_near(known, act):
-                known = Refused([way], [entry(act)], is_loss=bool(act.losses))
+                known = Refused([way], [entry(act)], is_loss=bool(act.losses), by_word=act.refused)
             elif way not in known.ways:
                 known.ways.append(way)
                 del known.ways[1:-_MAX_WAYS]
+            known.by_word |= act.refused
             state.refused[target] = known
             if len(state.refused) > _MAX_TARGETS:
                 del state.refused[next(iter(state.refused))]
 
     def _tried(self, state: EvasionState, act: Observation) -> Finding | None:
-        worst = ""
-        for target, way in _ways(act):
+        worst = way_there = ""
+        for named, way in _ways(act):
+            target = named if named in state.refused or not act.losses else _known_as(state, named)
             known = state.refused.get(target)
             if known is None or not self._is_near(known, act) or (way in known.ways and not known.tries):
                 continue
@@ -128,8 +135,8 @@ class Evasion(Detector[EvasionState]):
             known.rows.append(entry(act))
             del known.rows[1:-_MAX_ROWS]
             if not worst or known.tries > state.refused[worst].tries:
-                worst = target
-        return self._found(act, worst, state.refused[worst]) if worst else None
+                worst, way_there = target, way
+        return self._found(act, worst, way_there, state.refused[worst]) if worst else None
 
     def _is_near(self, known: Refused, act: Observation) -> bool:
         """Return whether the refusal, or the last attempt after it, is recent."""
@@ -138,10 +145,9 @@ class Evasion(Detector[EvasionState]):
             return True
         return abs(act.index - int(last[INDEX])) <= self.last_actions
 
-    def _found(self, act: Observation, target: str, known: Refused) -> Finding:
-        way = dict(_ways(act))[target]
+    def _found(self, act: Observation, target: str, way: str, known: Refused) -> Finding:
         severity = Severity.LOW
-        if known.tries >= self.high:
+        if known.tries >= self.high or (known.by_word and known.is_loss and act.losses):
             severity = Severity.CRITICAL if known.tries >= self.critical and known.is_loss else Severity.HIGH
         return self.finding(
             "evasion",
@@ -156,12 +162,17 @@ class Evasion(Detector[EvasionState]):
         )
 
 
+def _known_as(state: EvasionState, target: str) -> str:
+    """Return the refused target that this one is, or names; itself if there is none."""
+    return next((known for known in state.refused if names(target, known)), target)
+
+
 def _ways(act: Observation) -> list[tuple[str, str]]:
     """Each target with the way in which it would be destroyed or changed."""
     rights = " with more rights" if act.runs and _MORE_RIGHTS.search(act.text) else ""
     if act.losses:
         return [
-            (_whole(loss.target), _way(act.action, loss.verb, rights))
+            (_whole(loss.target), _way(act.action, loss.verb, f"{rights}{_by_file(act, loss)}"))
             for loss in act.losses[:_MAX_TARGETS_OF_ONE_ACT]
             if loss.target != UNKNOWN
         ]
@@ -169,7 +180,13 @@ def _ways(act: Observation) -> list[tuple[str, str]]:
 
 
 def _way(action: str, verb: str, rights: str) -> str:
-    return (action if action == verb else f"{action} {verb}{rights}")[:_MAX_WAY_CHARS]
+    return (f"{action}{rights}" if action == verb else f"{action} {verb}{rights}")[:_MAX_WAY_CHARS]
+
+
+def _by_file(act: Observation, loss: Destruction) -> str:
+    """Say that a file which the session wrote does it, as the command line itself does not name the target."""
+    name = _whole(loss.target).rpartition("=")[2].rpartition("/")[2]
+    return " by a file" if act.runs and act.written and name not in act.text else ""
 
 
 def _whole(target: str) -> str:
