@@ -2,10 +2,12 @@
 
 Consistent with the rules for command lines: things that hold many others, production and backups are SEVERE; things
 named as temporary are SCRATCH.
+
+Misses: things whose name does not show what they hold; verbs of other languages, which are a guess.
 """
 
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.commands.names import is_backup, is_production, is_test, is_throwaway
+from haltline.detectors.commands.names import is_backup, is_for_tests, is_main_branch, is_production, is_test
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.paths import canonical
 from haltline.schemas.tool_names import destroying_verb, words
@@ -37,9 +39,11 @@ def badness(action: str, target: str) -> Badness:
     if kind == "path":
         return path_badness(canonical(name), everything=True)
     production = is_production(target.partition("=")[2])
-    if is_throwaway(name) and not production:
+    if is_for_tests(name) and not production:
         return Badness.SCRATCH
     nouns = [word for word in words(action) if word not in _VERBS]
+    if kind == "branch" and is_main_branch(name):
+        return Badness.SEVERE
     if not _ONE_OF_MANY.isdisjoint(nouns):
         return Badness.PLAIN
     if production or is_backup(name) or "backup" in nouns or "backups" in nouns:

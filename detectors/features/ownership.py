@@ -25,8 +25,9 @@ from typing import TypeVar
 from msgspec import field
 
 from haltline.detectors.commands.model import BLANK, LOSSES, OPENED, ActEffect, Badness, Destruction
-from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.names import is_production, is_work_branch
 from haltline.detectors.features.call_changes import own_name
+from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
 _MAX_THERE = 128
@@ -47,6 +48,7 @@ _OVERWRITES = "git_push_force"
 _NEVER_OWN = ("path=", "worktree=", "branch=main", "branch=master", "device=", "remote=", "history=", "url=")
 """What is a catastrophe even if the session has created it."""
 
+_LAST_OF_ADDRESS = re.compile("[/:]")
 _TELLING_CHARS = 3
 """Minimum length of a pattern's beginning: `out_*`, but not `*.py`."""
 
@@ -223,10 +225,19 @@ class Ownership(Stored):
             _remember(self.renamed, new, origin)
 
 
+def is_branch_of_work(loss: Destruction) -> bool:
+    """Return whether a branch is named like those of one task (`fix/x`, `ada/wip`)."""
+    kind, _, name = loss.target.partition("=")
+    return kind in ("branch", "git") and loss.badness is not Badness.SEVERE and is_work_branch(name)
+
+
 def _holders(target: str) -> tuple[str, ...]:
-    """Return what holds a thing: the bucket of an object, the namespace of a resource, the project of its volumes."""
+    """Return what holds a thing, or its name in an address: the bucket of an object, the namespace of a resource."""
     if target.startswith("object="):
         return (f"bucket={target.partition('://')[2].partition('/')[0]}",)
+    if target.startswith("aws="):
+        service, _, name = target.partition("/")
+        return (f"{service}/{_LAST_OF_ADDRESS.split(name)[-1]}",)
     if target.startswith("k8s="):
         namespace = target.rpartition("@")[2]
         return (f"k8s=namespace/{namespace}",) if "@" in target else ()

@@ -51,11 +51,11 @@ _OF_DESTRUCTION = frozenset((
 
 
 BY_EFFECT = (
-    "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history", "incidents",
+    "certain", "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history", "incidents",
     "languages", "moved", "published", "requests", "sent", "spent", "statements", "windows",
 )  # fmt: skip
 """Tables of acts that cannot be taken back, by what they do."""
-HARMLESS = ("innocent", "harmless", "everyday")
+HARMLESS = ("innocent", "harmless", "everyday", "surroundings")
 
 
 def policy_of(table: str) -> Policy:

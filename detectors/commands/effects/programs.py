@@ -334,7 +334,6 @@ exposes | gh,glab repo create | --public | $1
 exposes | glab repo update/create | /public/ | $1
 exposes | gh gist create | /--public|(^|\s)-\w*p\b/ | $*
 exposes | gh,glab api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\b(permission|role)=(admin|owner)/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
-overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """
 TABLE = rows.table(WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + OTHER_HANDS + SERVICES)
