@@ -27,7 +27,7 @@ _ONE_BY_ONE = (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS)
 _SOME_TIME_MS = 1_700_000_000_000
 _CERTAIN = {
     "kill": "a row names the target: the same one again is a hint, then a kill",
-    "question": "severe: refused at once, with a question; a second one kills the session",
+    "question": "severe: refused at once, so that a person can be asked; a second one kills the session",
     "hint": "no row names it, but an unknown tool's or argument's name does: a hint; the third one is refused",
     "count": "another kind of act than a loss: a repetition is a hint, then a person is asked",
     "none": "local, for tests, or recreated by the next run: nothing",

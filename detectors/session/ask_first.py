@@ -5,9 +5,9 @@ Fires: `ask_first` (high, which requests an approval from a person) on an attemp
     attempt.
 Quiet: by default, since `effects` is empty: irreversible acts are then only counted
     (`haltline_irreversible_acts_total`) and shown in the console. Also for targets in `allowed`; what the session
-    created, scratch files and build output (see `belongings`); branches named like those of one task;
-    reversible acts; a declared batch; attempts that were already refused. An act that was approved and executed once needs no further approval, even if it failed:
-    repetitions are left to `destructive_repeat`.
+    created, scratch files and build output (see `belongings`); branches named like those of one task; reversible acts;
+    a declared batch; attempts that were already refused. An act that was approved and executed once needs no further
+    approval, even if it failed: repetitions are left to `destructive_repeat`.
 Misses: effects that neither the tool, the policy nor the command line shows; other acts of the same effect on an
     approved target, such as another amount.
 """

@@ -51,8 +51,8 @@ _OF_DESTRUCTION = frozenset((
 
 
 BY_EFFECT = (
-    "certain", "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history", "incidents",
-    "languages", "moved", "published", "requests", "sent", "spent", "statements", "windows",
+    "certain", "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history",
+    "incidents", "languages", "moved", "published", "requests", "sent", "spent", "statements", "windows",
 )  # fmt: skip
 """Tables of acts that cannot be taken back, by what they do."""
 HARMLESS = ("innocent", "harmless", "everyday", "surroundings")
