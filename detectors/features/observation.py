@@ -231,7 +231,7 @@ class Observation(FailedCall):
         if not acts:
             return ()
         belongings = self.calls.belongings
-        losses = tuple(belongings.weighed(one) for one in acts if belongings.is_loss(one))
+        losses = tuple(filter(belongings.is_loss, map(belongings.weighed, acts)))
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
 

@@ -66,8 +66,8 @@ class Ownership(Stored):
     """Index of the first action since the last failure by which a program may have changed existing files; 0: none."""
     edited: dict[str, int] = field(default_factory=dict)
     """Files that the session changed by a tool."""
-    others_work: int = 0
-    """Index of the action that showed uncommitted changes which are not the session's; 0: none."""
+    uncommitted: list[str] = field(default_factory=list)
+    """Files with uncommitted changes of others, which git has listed to the session."""
     worked: int = 0
     """Index of the last action, since something was removed, that changed anything and undid nothing."""
     produced: int = 0
@@ -165,16 +165,28 @@ class Ownership(Stored):
 
     def weighed(self, destruction: Destruction) -> Destruction:
         """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen."""
-        if self.others_work and destruction.verb in _DISCARDS and destruction.target.startswith("worktree="):
+        if self.uncommitted and destruction.verb in _DISCARDS and any(self._discarded(destruction)):
             return replace(destruction, badness=Badness.SEVERE)
         return destruction
 
-    def saw_changes(self, changed: Iterable[str], index: int) -> None:
-        """Record the uncommitted files that git lists: those that the session did not change are work of others."""
-        theirs = self.changed == 0 and any(
-            not (self._edited(f"path={path}") or self._is_own_path(f"path={path}")) for path in changed
-        )
-        self.others_work = index if theirs else 0
+    def _discarded(self, destruction: Destruction) -> list[str]:
+        kind, _, place = destruction.target.partition("=")
+        if kind == "worktree":
+            return self.uncommitted
+        return [
+            path for path in self.uncommitted if path == place or path.startswith(f"{place}/") or _same_end(place, path)
+        ]
+
+    def saw_changes(self, changed: Iterable[str]) -> None:
+        """Record the uncommitted files that git lists: those that the session cannot have changed are work of others."""
+        listed = frozenset(changed)
+        self.uncommitted = [path for path in self.uncommitted if path in listed]
+        if self.changed == 0:
+            self.uncommitted = [
+                path
+                for path in sorted(listed)
+                if not (self._edited(f"path={path}") or self._is_own_path(f"path={path}"))
+            ][:MAX_TARGETS]
 
     def lost(self, destruction: Destruction) -> None:
         """Record that the session is about to destroy a thing of others."""
@@ -183,6 +195,9 @@ class Ownership(Stored):
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
         target = destruction.target
+        if self.uncommitted and destruction.verb in _DISCARDS:
+            gone = self._discarded(destruction)
+            self.uncommitted = [path for path in self.uncommitted if path not in gone]
         if destruction.effect is ActEffect.OVERWRITES:
             return  # it still exists, with other content
         if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:

@@ -17,7 +17,7 @@ SCRATCH, PLAIN, SEVERE = Badness
         ("drop_table", "database=prod,schema=public,table=orders", SEVERE),
         ("delete_row", "database=prod,table=orders", PLAIN),
         ("drop_database", "name=sales", SEVERE),
-        ("drop_database", "name=test_sales", PLAIN),
+        ("drop_database", "name=test_sales", SCRATCH),
         ("drop_database", "name=scratch", SCRATCH),
         ("delete", "bucket=sales", SEVERE),
         ("delete_object", "bucket=sales", PLAIN),
