@@ -237,10 +237,9 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
 
 
 def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
-    compose = _COMPOSE_UP.search(head)
-    if compose is not None:
+    if "compose" in head and _COMPOSE_UP.search(head) is not None:
         return ("volume=./*",) if _VOLUME_CREATED.search(answer[:_PLACES_CHARS]) is not None else ()
-    made = _MADE_BY_AWS.search(head)
+    made = _MADE_BY_AWS.search(head) if "aws" in head else None
     return tuple(f"aws={made['service']}/{name}" for name in _ids(answer, _singular(made["thing"]))) if made else ()
 
 

@@ -178,7 +178,7 @@ class Ownership(Stored):
         ]
 
     def saw_changes(self, changed: Iterable[str]) -> None:
-        """Record the uncommitted files that git lists: those that the session cannot have changed are work of others."""
+        """Record the uncommitted files that git lists; those that the session cannot have changed are of others."""
         listed = frozenset(changed)
         self.uncommitted = [path for path in self.uncommitted if path in listed]
         if self.changed == 0:

@@ -36,6 +36,9 @@ _MAX_TARGETS = 32
 _MAX_WAYS = 8
 _MAX_ROWS = 12
 _READ_CHARS = 1024
+_TELLING_CHARS = 8
+"""Characters of a path that nothing else has by chance."""
+_OF_PATHS = "/\\._-*~"
 _MAX_WAY_CHARS = 120
 _MAX_TARGETS_OF_ONE_ACT = 16
 
@@ -127,7 +130,7 @@ class Evasion(Detector[EvasionState]):
     def _tried(self, state: EvasionState, act: Observation) -> Finding | None:
         worst = way_there = ""
         for named, way in _ways(act):
-            target = named if named in state.refused or not act.losses else _known_as(state, named)
+            target = named if named in state.refused or not act.losses else _known_as(state, named, act)
             known = state.refused.get(target)
             if known is None or not self._is_near(known, act) or (way in known.ways and not known.tries):
                 continue
@@ -162,9 +165,23 @@ class Evasion(Detector[EvasionState]):
         )
 
 
-def _known_as(state: EvasionState, target: str) -> str:
-    """Return the refused target that this one is, or names; itself if there is none."""
-    return next((known for known in state.refused if names(target, known)), target)
+def _known_as(state: EvasionState, target: str, act: Observation) -> str:
+    """Return the refused target that this one is, or names, or that the command line names; itself if there is none."""
+    for known in state.refused:
+        # What is inside of a refused folder is less, and no way around.
+        if names(target, known) or (_is_named_in(act.text, known) and not target.startswith(f"{known}/")):
+            return known
+    return target
+
+
+def _is_named_in(text: str, target: str) -> bool:
+    """Return whether a command line names a file or folder as a whole, however its program splits the words."""
+    kind, _, name = target.partition("=")
+    if kind != "path" or len(name) < _TELLING_CHARS or not text:
+        return False
+    at = text.find(name)
+    around = text[at - 1 : at] + text[at + len(name) : at + len(name) + 1]
+    return at >= 0 and not any(char.isalnum() or char in _OF_PATHS for char in around)
 
 
 def _ways(act: Observation) -> list[tuple[str, str]]:
