@@ -129,11 +129,15 @@ class Evasion(Detector[EvasionState]):
 
     def _tried(self, state: EvasionState, act: Observation) -> Finding | None:
         worst = way_there = ""
+        counted: set[str] = set()
         for named, way in _ways(act):
             target = named if named in state.refused or not act.losses else _known_as(state, named, act)
             known = state.refused.get(target)
-            if known is None or not self._is_near(known, act) or (way in known.ways and not known.tries):
+            if known is None or target in counted or not self._is_near(known, act):
                 continue
+            if way in known.ways and not known.tries:
+                continue
+            counted.add(target)
             known.tries += 1.0 if act.losses or not known.is_loss else 0.5
             known.rows.append(entry(act))
             del known.rows[1:-_MAX_ROWS]
