@@ -69,7 +69,7 @@ _DELETING_PLACE = re.compile(
 )
 _DOCUMENTATION = re.compile(
     r"\A\w+://(?:[\w-]+\.)*(?:docs?|developers?|devdocs|help|support|learn|wiki|man|manuals?|reference|readthedocs)\."
-    r"|\A\w+://[^/]+/(?:[^?#]*/)?(?:docs?|documentation|references?|api-reference|guides?|help|manuals?|man|wiki|learn|blog|questions)/",
+    r"|\A\w+://[^/]+/(?:[^?#]*/)?(?:docs?|documentation|references?|api-reference|guides?|help|manuals?|man|wiki|learn|blog|questions|blob|tree|raw)/",
     re.IGNORECASE,
 )
 """Pages that say how to delete something."""

@@ -21,7 +21,7 @@ from haltline.schemas import expressions as re
 _PROGRAMS = """
 awslocal tflocal cdklocal samlocal pulumilocal localstack | |
 kind minikube k3d microk8s | |
-kubectl helm flux argocd | --context --kube-context | a_cluster
+* | --context --kube-context --kubecontext | a_cluster
 kubectl helm flux | --context --kube-context -n --namespace | tests
 aws gsutil gcloud mc s3cmd s5cmd az | --endpoint-url --endpoint --host | a_server
 docker | -p --project-name -f --file --profile --env-file | tests development
@@ -32,7 +32,7 @@ redis-cli | -n | a_spare_number
 psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb \
 | -d --dbname --database --db -D | tests development
 """
-"""Programs | options, or flags | what their values name; without options, the program itself is local."""
+"""Programs (`*`: any) | options, or flags | what their values name; without options, the program itself is local."""
 _UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("supabase", "stop"): (), ("stripe", ""): ("--live",)}
 """Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
 _REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
@@ -66,13 +66,13 @@ _VARIABLE = re.compile(
 )
 """`RAILS_ENV=test`, `FIRESTORE_EMULATOR_HOST=localhost:8080`."""
 _ADDRESS = re.compile(
-    r"(?:\A|=)[\"']?(?:(?P<file>(?:file|sqlite3?):(?!//)|sqlite3?://)|(?P<scheme>[a-z][a-z0-9+]{1,20})://(?:[^@/\s]{0,200}@)?"
+    r"(?:\A|=)[\"']?(?:jdbc:)?(?:(?P<file>(?:file|sqlite3?):(?!//)|sqlite3?://)|(?P<scheme>[a-z][a-z0-9+]{1,20})://(?:[^@/\s]{0,200}@)?"
     r"(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{0,255})(?::\d{1,5})?(?:/(?P<name>[^?\s\"']{0,200}))?)"
 )
 """The address of a database: a file, or a server with the database's name."""
 _OF_DATABASES = frozenset((
     "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "sqlserver",
-    "cockroachdb", "clickhouse", "libsql", "jdbc",
+    "cockroachdb", "clickhouse", "libsql",
 ))  # fmt: skip
 _NAMES_A_DATABASE = "--dbname"
 """An option of clients that also take the database as an operand."""
@@ -103,6 +103,7 @@ _MAX_CHARS, _MAX_WORDS = 256, 256
 """The numbers of characters and words that are checked, which bound the time for any text."""
 _ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "dsn", "schema", "environment", "env",
               "namespace", "catalog", "stage", "mode", "context", "kube_context", "cluster_context")  # fmt: skip
+_DRY = ("dry_run", "dryRun", "dryrun", "preview", "simulate", "validate_only", "what_if")
 _TRUE, _FALSE = ("sandbox", "test_mode", "testmode", "is_test", "use_emulator", "local"), ("livemode", "live_mode")
 
 
@@ -182,7 +183,7 @@ def _place(invocation: Invocation) -> _Place:
     everything = any(_VARIABLE.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned)
     inside = remote = False
     valued = _valued(argv)
-    for row in _ROWS.get(name, ()):
+    for row in (*_ROWS["*"], *_ROWS.get(name, ())):
         if not row.options:
             everything = True
         elif not row.patterns:
@@ -201,6 +202,7 @@ def _place(invocation: Invocation) -> _Place:
             inside |= any(pattern.fullmatch(value) for value in values for pattern in row.patterns)
     unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
+    everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
     hosts = [value for option, value in valued if option in _HOST_OPTIONS]
     hosts += [one.partition("=")[2] for one in invocation.assigned if one.startswith(("PGHOST=", "MYSQL_HOST="))]
     for word in words:
@@ -238,8 +240,12 @@ def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:
 
 
 def seen_by_tool(found: tuple[Destruction, ...], args: Mapping[str, Any]) -> tuple[Destruction, ...]:
-    """Return the losses by a tool; SCRATCH if its arguments name an environment for tests."""
-    if not found or not _names_tests(args):
+    """Return the acts of a tool; SCRATCH in a dry run, and losses if its arguments name an environment for tests."""
+    if not found:
+        return found
+    if any(args.get(name) is True for name in _DRY):
+        return tuple(replace(one, badness=Badness.SCRATCH) for one in found)
+    if not _names_tests(args):
         return found
     return tuple(
         replace(one, badness=Badness.SCRATCH)

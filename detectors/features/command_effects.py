@@ -57,7 +57,8 @@ _GIT_WRITES = re.compile(r"\bgit\s+(?:apply|am|cherry-pick|merge|mv|pull|rebase|
 _STATUS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?status\b")
 _COMMITS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?(?:commit\b|stash(?!\s+(?:list|show|drop|clear|pop|apply|branch)\b))")
 _MODIFIED = re.compile(
-    r"^(?:[ MADRCU][MADRCU] |[MADRCU]  )(\S[^\n]{0,300})$|^\s+(?:modified|deleted|renamed|new file):\s+([^\n]{1,300})$",
+    r"^(?:[ MADRCU][MADRCU] |[MADRCU]  )(\S[^\n]{0,300})$"
+    r"|^[ \t]{1,16}(?:modified|deleted|renamed|new file):[ \t]{1,16}(\S[^\n]{0,300})$",
     re.MULTILINE,
 )
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")

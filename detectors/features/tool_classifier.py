@@ -102,7 +102,7 @@ class Classifier:
         names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
         self._own_targets = frozenset(policy.target_args)
-        self._scratch = tuple(re.compile_given(rf"\A{translate(glob.lower())}") for glob in policy.scratch)
+        self._scratch = tuple(re.compile_given(rf"\A{translate(glob.lower())}") for glob in policy.scratch or ())
         self._by_name: dict[str, KnownTool] = {}
         self._by_use: dict[tuple[str, tools.Operation | None], KnownTool] = {}
 
