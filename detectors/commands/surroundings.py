@@ -36,6 +36,7 @@ psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sql
 _UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("supabase", "stop"): (), ("stripe", ""): ("--live",)}
 """Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
 _REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
+_RECREATES = frozenset(("reset_database", "run_task", "prisma_db_push", "drizzle_kit_push"))
 _RESETS_WITH = frozenset((
     "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--database", "--dbname", "--db",
     "-d", "--profile", "--config",
@@ -134,6 +135,8 @@ class _Place(NamedTuple):
     """All that the program reaches is local or for tests."""
     inside: bool
     """What is inside of the named namespace, project or database is."""
+    resets: bool
+    """What is recreated is."""
     near: bool
     """No other host is named."""
     remote: bool
@@ -171,7 +174,7 @@ def _is_development(name: str) -> bool:
 
 
 def _holds(place: _Place, one: Destruction) -> bool:
-    if place.everything:
+    if place.everything or (place.resets and one.verb in _RECREATES):
         return True
     # `DROP DATABASE x` inside of another database, and what is in no namespace, go by their own names.
     return place.inside and not one.target.startswith(_CLUSTER_WIDE) and one.verb != "drop_database"
@@ -220,9 +223,8 @@ def _place(invocation: Invocation) -> _Place:
     near = all(_NEAR.fullmatch(host[:_MAX_CHARS]) for host in hosts)
     if name == "redis-cli" and not near:
         inside = False
-    if name not in _ROWS and not inside:
-        inside = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
-    return _Place(is_production(*words), everything, inside, near, remote or _flags(invocation, _REMOTE_FLAGS))
+    resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
+    return _Place(is_production(*words), everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))
 
 
 def _flags(invocation: Invocation, by_program: Mapping[str, tuple[str, ...]]) -> bool:

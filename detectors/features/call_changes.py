@@ -42,6 +42,8 @@ _MAKES = frozenset((
 ))  # fmt: skip
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 """These create the content of a file, but may only change an existing asset or row."""
+_CHANGES_TOO = frozenset(("save", "put", "write"))
+"""An id in the answer to these is as likely that of an existing thing."""
 _UNLESS_THERE = frozenset(("exists", "ensure", "upsert", "or"))
 _UNLESS_THERE_ARGS = ("if_not_exists", "exist_ok", "exists_ok", "ignore_existing", "if_missing", "upsert")
 """With one of these it is unknown whether anything was created."""
@@ -229,8 +231,8 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
         return ()
     if act.runs:
         return _made_by_program(act.head, answer)
-    parts = words(short_name(act.action))
-    if _MAKES.isdisjoint(parts) or act.effect is Effect.DESTRUCTIVE:
+    verb = next((word for word in words(short_name(act.action)) if word in _MAKES), "")
+    if not verb or verb in _CHANGES_TOO or act.effect not in (_WRITE, Effect.MUTATE, Effect.NETWORK):
         return ()
     thing = noun(act.action)
     return tuple(f"{thing}={name}" for name in _ids(answer, thing))
