@@ -251,7 +251,7 @@ class CallTracker(Stored):
         if act.runs and not act.failed and "git " in act.head:
             uncommitted = command_effects.uncommitted(act.head, act.event.output_head or "")
             if uncommitted is not None:
-                belongings.saw_changes(uncommitted)
+                belongings.note_uncommitted(uncommitted)
         if belongings.removed:
             if act.changes and (act.produces or not any(one.verb in UNDO for one in act.irreversible)):
                 belongings.worked = max(belongings.worked, act.index)

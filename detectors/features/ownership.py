@@ -177,7 +177,7 @@ class Ownership(Stored):
             path for path in self.uncommitted if path == place or path.startswith(f"{place}/") or _same_end(place, path)
         ]
 
-    def saw_changes(self, changed: Iterable[str]) -> None:
+    def note_uncommitted(self, changed: Iterable[str]) -> None:
         """Record the uncommitted files that git lists; those that the session cannot have changed are of others."""
         listed = frozenset(changed)
         self.uncommitted = [path for path in self.uncommitted if path in listed]
