@@ -10,7 +10,6 @@ _PRODUCTION = re.compile(
 )
 _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
 _SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
-_TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
 _FOR_TESTS = re.compile(r"(?<![a-z])(?:tests?(?:ing)?|e2e|ci|fixtures?|pr-?\d{1,6})(?![a-z])", re.ASCII)
 _BACKUP = re.compile(r"\A(?:backup|(?:[a-z]+[-_.])?backups)", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
@@ -36,11 +35,6 @@ def is_throwaway(name: str) -> bool:
 def is_scratch(name: str) -> bool:
     """Return whether a name contains `scratch`, which has no other meaning (`.bench_scratch`)."""
     return _SCRATCH.search(name.lower()) is not None
-
-
-def is_test(name: str) -> bool:
-    """Return whether a name indicates tests (`test_app`, `app-testing`)."""
-    return _TEST.search(name.lower()) is not None
 
 
 def is_for_tests(name: str) -> bool:

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction
-from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
+from haltline.detectors.commands.names import is_for_tests, is_production
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
 
@@ -277,4 +277,4 @@ def is_own_server(place: str) -> bool:
 def is_little(target: str) -> bool:
     """Return whether a tool's target, other than a file, is named as one for tests, or as the session's own."""
     name = target.partition("=")[2]
-    return "/" not in name and (is_for_tests(name) or is_throwaway(name) or _LITTLE.search(name) is not None)
+    return "/" not in name and (is_for_tests(name) or _LITTLE.search(name) is not None)

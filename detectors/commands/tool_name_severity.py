@@ -7,7 +7,7 @@ Misses: things whose name does not show what they hold; verbs of other languages
 """
 
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.commands.names import is_backup, is_for_tests, is_main_branch, is_production, is_test
+from haltline.detectors.commands.names import is_backup, is_for_tests, is_main_branch, is_production
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.paths import canonical
 from haltline.schemas.tool_names import destroying_verb, words
@@ -50,7 +50,7 @@ def badness(action: str, target: str) -> Badness:
         return Badness.SEVERE
     # `delete_object(bucket=...)` is about an object; `delete(bucket=...)` is about the bucket.
     about = next((noun for noun in nouns if noun in _HOLDS_MANY or noun in _THING), "") if nouns else kind
-    return Badness.SEVERE if about in _HOLDS_MANY and not is_test(name) else Badness.PLAIN
+    return Badness.SEVERE if about in _HOLDS_MANY else Badness.PLAIN
 
 
 def is_certain(action: str, target: str) -> bool:

@@ -232,7 +232,7 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
     if act.runs:
         return _made_by_program(act.head, answer)
     verb = next((word for word in words(short_name(act.action)) if word in _MAKES), "")
-    if not verb or verb in _CHANGES_TOO or act.effect not in (_WRITE, Effect.MUTATE, Effect.NETWORK):
+    if not verb or verb in _CHANGES_TOO or act.tool.effect in (_READ, _POLL, Effect.DESTRUCTIVE):
         return ()
     thing = noun(act.action)
     return tuple(f"{thing}={name}" for name in _ids(answer, thing))
