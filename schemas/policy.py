@@ -192,6 +192,8 @@ class Policy(Record):
     """Searched in order, before the built-in ones."""
     target_args: Annotated[tuple[Name, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Arguments that name the target of an action, besides the built-in ones."""
+    scratch: Annotated[tuple[Name, ...], Field(max_length=MAX_ENTRIES)] | None = None
+    """Globs over targets as `kind=name` whose loss is none, such as `database=*_dev`. Left out: none."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(default_factory=dict)
     """By detector id; all others run with their defaults."""
     correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()

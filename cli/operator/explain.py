@@ -64,4 +64,4 @@ def explain(
         say("")
         say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
         say(f"  why: {act.why}")
-        say(f"  consequence: {act.follows}")
+        say(f"  consequence: {act.level}: {act.follows}")

@@ -13,6 +13,7 @@ protection against deliberate obfuscation.
 
 from haltline.detectors.commands.creations import creations, may_create
 from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.opposites import made_elsewhere
 from haltline.detectors.commands.reading import (
     begins_with_program,
     code_destructions,
@@ -35,6 +36,7 @@ __all__ = [
     "files_run",
     "files_written",
     "is_read_whole",
+    "made_elsewhere",
     "may_create",
     "remakers",
     "renames",

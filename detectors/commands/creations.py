@@ -5,7 +5,8 @@ overwrites a file has created its current content, and a log that its program ap
 Appending to anything else, `mkdir -p` and `touch` with an absolute path, and CREATE ... IF NOT EXISTS create nothing.
 
 Misses: files that programs write by themselves (`tar x`, `patch`, `unzip`; see `code_creations`), results of a build,
-names that the program chooses (`mktemp`), uploaded objects; commands whose name is quoted or concatenated.
+names that the program chooses (`mktemp`), uploaded objects, what clouds and clusters make (see
+`opposites`); commands whose name is quoted or concatenated.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -179,12 +180,12 @@ def _prisma(invocation: Invocation) -> Iterator[str]:
 
 
 def _docker(invocation: Invocation) -> Iterator[str]:
-    options = invocation.options("--name -t --tag -f --file")
+    options = invocation.options("--name -t --tag -f --file -p --project-name --profile --env-file")
     words = options.operands
     if words[:1] in (("run",), ("create",)):
         yield from (f"container={name}" for name in options.values("--name"))
-    elif words[:2] in (("volume", "create"), ("network", "create")):
-        yield from (f"{words[0]}={name}" for name in words[2:])
+    elif words[:2] == ("compose", "up"):
+        yield from (f"volume={name}/*" for name in options.values("-p", "--project-name"))
     elif "build" in words[:2]:
         yield from (f"image={name}" for name in options.values("-t", "--tag"))
 
@@ -192,18 +193,8 @@ def _docker(invocation: Invocation) -> Iterator[str]:
 def _kubectl(invocation: Invocation) -> Iterator[str]:
     options = invocation.options("-n --namespace --context")
     words, namespace = options.operands, options.value("-n", "--namespace")
-    where = f"@{namespace}" if namespace else ""
-    if words[:1] == ("create",) and len(words) > 2:
-        kind = {"ns": "namespace", "deploy": "deployment", "cm": "configmap", "cj": "cronjob"}.get(words[1], words[1])
-        yield f"k8s={kind}/{words[-1 if kind in ('secret', 'service') else 2]}{'' if kind == 'namespace' else where}"
-    elif words[:1] == ("run",) and len(words) > 1:
-        yield f"k8s=pod/{words[1]}{where}"
-
-
-def _aws(invocation: Invocation) -> Iterator[str]:
-    words = invocation.options("--region --profile").operands
-    if words[:2] == ("s3", "mb") and len(words) > 2:
-        yield f"bucket={words[2].removeprefix('s3://').rstrip('/')}"
+    if words[:1] == ("run",) and len(words) > 1:
+        yield f"k8s=pod/{words[1]}{f'@{namespace}' if namespace else ''}"
 
 
 def _start(invocation: Invocation) -> Iterator[str]:
@@ -236,6 +227,5 @@ _TOOLS: Mapping[str, Reader] = {
     "prisma": _prisma,
     "docker": _docker,
     "kubectl": _kubectl,
-    "aws": _aws,
     **dict.fromkeys(("python", "django-admin", "manage.py", "uv"), _start),
 }

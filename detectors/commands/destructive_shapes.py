@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
-from haltline.detectors.commands.model import ActEffect, listed
+from haltline.detectors.commands.model import ActEffect, Destruction, listed
+from haltline.detectors.commands.tool_name_severity import badness
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.record import JsonObject
@@ -66,6 +67,12 @@ _DELETING_PLACE = re.compile(
     r"/(?:delete|remove|destroy|purge|drop|truncate|wipe|_delete_by_query)/?(?:[?#].*)?$",
     re.IGNORECASE,
 )
+_DOCUMENTATION = re.compile(
+    r"\A\w+://(?:[\w-]+\.)*(?:docs?|developers?|devdocs|help|support|learn|wiki|man|manuals?|reference|readthedocs)\."
+    r"|\A\w+://[^/]+/(?:[^?#]*/)?(?:docs?|documentation|references?|api-reference|guides?|help|manuals?|man|wiki|learn|blog|questions|blob|tree|raw)/",
+    re.IGNORECASE,
+)
+"""Pages that say how to delete something."""
 _BY_QUERY = re.compile(r"[?&](?:action|op|operation|method|cmd|do)=(?P<verb>[\w-]+)", re.IGNORECASE)
 _LAST_OF_PLACE = re.compile(r"[/:.](?P<last>[\w-]+)/?(?:[?#].*)?$")
 _CHANGES = frozenset(("POST", "PUT", "PATCH"))
@@ -79,6 +86,11 @@ class Deed(NamedTuple):
     kind: str
     name: str
     effect: ActEffect = ActEffect.DESTROYS
+
+    def loss(self) -> Destruction:
+        """Return it as an act; its badness by the names of operation and target."""
+        target = f"{self.kind}={self.name}"
+        return Destruction(self.verb, target, badness(self.verb, target), self.effect)
 
 
 def inner_calls(args: JsonObject, action: str = "") -> list[tuple[str, JsonObject]]:
@@ -252,6 +264,8 @@ def _deleted_by_method(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -
 
 def _deleted_by_path(args: JsonObject) -> str:
     place, changes = _place(args), _is_change(args)
+    if not changes and _DOCUMENTATION.search(place) is not None:
+        return ""
     if (changes or "url" in args or "uri" in args) and _DELETING_PLACE.search(place) is not None:
         return place
     if not changes:

@@ -66,6 +66,9 @@ class Destruction:
     reversible: bool = False
     """Another act of the same kind undoes it, such as a start after a stop."""
 
+    guessed: bool = False
+    """No row names it: it is inferred from an unknown tool's name, or from an argument's name."""
+
 
 def lost(acts: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
     """Return the acts by which something is lost."""

@@ -10,7 +10,7 @@ _PRODUCTION = re.compile(
 )
 _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
 _SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
-_TEST = re.compile(r"(?<![a-z])tests?(?:ing)?(?![a-z])", re.ASCII)
+_FOR_TESTS = re.compile(r"(?<![a-z])(?:tests?(?:ing)?|e2e|ci|fixtures?|pr-?\d{1,6})(?![a-z])", re.ASCII)
 _BACKUP = re.compile(r"\A(?:backup|(?:[a-z]+[-_.])?backups)", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
 
@@ -37,9 +37,9 @@ def is_scratch(name: str) -> bool:
     return _SCRATCH.search(name.lower()) is not None
 
 
-def is_test(name: str) -> bool:
-    """Return whether a name indicates tests (`test_app`, `app-testing`)."""
-    return _TEST.search(name.lower()) is not None
+def is_for_tests(name: str) -> bool:
+    """Return whether a name indicates tests, a run of a pipeline, or something temporary (`e2e-0`, `ci-12`, `pr-7`)."""
+    return _FOR_TESTS.search(name.lower()) is not None or is_throwaway(name)
 
 
 def is_backup(name: str) -> bool:

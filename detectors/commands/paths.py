@@ -44,7 +44,8 @@ _CRITICAL_FILES = frozenset(listed("""
 """))  # fmt: skip
 _SCRATCH_NAMES = frozenset(listed("""
     node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs htmlcov
-    .coverage coverage.xml .cache .npm .next .nuxt .turbo .parcel-cache .svelte-kit .angular .gradle .terraform
+    .coverage coverage.xml .cache .npm .next .nuxt .turbo .parcel-cache .wrangler .svelte-kit .angular .gradle
+    .terraform
     .ipynb_checkpoints DerivedData _build .tmp nohup.out .DS_Store .eslintcache CMakeFiles CMakeCache.txt .nyc_output
     .vite .webpack .sass-cache .bundle _cacache .dmypy.json .pytype .swc __pypackages__
 """))  # fmt: skip

@@ -287,13 +287,18 @@ def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iter
         reader, by_table = _reader(invocation.name), tuple(effects.acts(invocation))
         if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
             reader = databases.generic  # a guess
-        found = tuple(surroundings.as_in_tests(reader(invocation), invocation)) if reader is not None else ()
-        yield from found or (() if by_table else named.tasks(invocation))
+        found = tuple(surroundings.seen_in(reader(invocation), invocation)) if reader is not None else ()
+        yield from found or (() if by_table else surroundings.seen_in(named.tasks(invocation), invocation))
         yield from databases.statements_of_clouds(invocation)
         for act in by_table:
             # The program's own reader knows the loss more precisely.
             if not (found and (act.effect in LOSSES or any(act.target == one.target for one in found))):
-                yield from surroundings.as_in_tests((act,), invocation) if act.effect in LOSSES else (act,)
+                yield from surroundings.seen_in((act,), invocation)
+
+
+def losses_by(invocation: Invocation) -> tuple[Destruction, ...]:
+    """Return what one program would destroy, without what its arguments run."""
+    return tuple(_of_invocation(invocation, _MAX_DEPTH, StepBudget()))
 
 
 def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:
@@ -320,7 +325,7 @@ def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudge
     elif call.kind == "sql":
         yield from sql_destructions(call.argument, work=work)
     elif call.kind == "url":
-        if not requests.is_own_server(call.argument):
+        if not surroundings.is_own_server(call.argument):
             yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
     elif call.kind == "thing":
         bad = Badness.SEVERE if is_production(call.argument.partition("=")[2]) else Badness.PLAIN

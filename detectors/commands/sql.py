@@ -13,7 +13,7 @@ from itertools import pairwise
 
 from haltline.detectors.commands.effects import statements
 from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction, listed
-from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
 from haltline.detectors.commands.sql_tokens import END, Token, excludes_nothing, tokens_of
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
@@ -235,7 +235,7 @@ def _lost(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bo
         or (not whole and _WORKING_STATE.fullmatch(name.rpartition(".")[2]) is not None)
     ):
         bad = Badness.SCRATCH
-    elif whole and (is_production(name) or (kind in _KINDS_OF_MANY_THINGS and not is_test(name))):
+    elif whole and (is_production(name) or (kind in _KINDS_OF_MANY_THINGS and not is_for_tests(name))):
         bad = Badness.SEVERE
     return Destruction(verb, f"{kind}={name}", bad)
 

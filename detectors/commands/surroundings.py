@@ -1,123 +1,234 @@
-"""Whether a target belongs to tests: a database, a namespace or a server named as one for tests.
+"""Where an act takes place: on something local or made for tests, where it is SCRATCH, or in production.
 
-A table of patterns over the options, variables and arguments that name the environment. They have no effect if another
-one names production.
+One table: the options, flags and variables by which each program names its cluster, server, database, project or stage,
+and the arguments by which a tool does. Besides them count the name of the target itself, and addresses of databases
+(`postgres://localhost/app_test`, `file:./dev.db`). All of it has no effect beside a name of production, on files, on
+work trees and on branches; a local server alone shows nothing, since it may be a tunnel.
 
-Misses: test environments with other names; valuable targets with the name of a test.
+Misses: test environments with other names; valuable targets with the name of a test; contexts and variables that an
+earlier call set; what a program reads from its configuration.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple
 
-from haltline.detectors.commands.model import Badness, Destruction, listed
-from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.model import LOSSES, Badness, Destruction
+from haltline.detectors.commands.names import is_for_tests, is_production
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
 
-_TESTS = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?)"
-_TEST_NAME = re.compile(rf"\A(?:.*[\W_])?{_TESTS}(?:[\W_].*|\d*)", re.IGNORECASE)
-_DATABASE_NAME = re.compile(rf"\A(?:(?:.*[\W_])?(?:{_TESTS}|dev|devel|development)(?:[\W_].*|\d*))", re.IGNORECASE)
-_ENVIRONMENT = re.compile(
-    rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE)=(?:.*[\W_])?{_TESTS}(?:[\W_]\w*)?)",
+_PROGRAMS = """
+awslocal tflocal cdklocal samlocal pulumilocal localstack | |
+kind minikube k3d microk8s | |
+* | --context --kube-context --kubecontext | a_cluster
+kubectl helm flux | --context --kube-context -n --namespace | tests
+aws gsutil gcloud mc s3cmd s5cmd az | --endpoint-url --endpoint --host | a_server
+docker | -p --project-name -f --file --profile --env-file | tests development
+terraform tofu pulumi sls serverless sst sam cdk | -var-file --stage -s --stack --config-env | tests
+supabase wrangler turso firebase convex | --local |
+firebase gcloud | --project -P | a_demo
+redis-cli | -n | a_spare_number
+psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb \
+| -d --dbname --database --db -D | tests development
+"""
+"""Programs (`*`: any) | options, or flags | what their values name; without options, the program itself is local."""
+_UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("supabase", "stop"): (), ("stripe", ""): ("--live",)}
+"""Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
+_REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
+_RECREATES = frozenset(("reset_database", "run_task", "prisma_db_push", "drizzle_kit_push"))
+_RESETS_WITH = frozenset((
+    "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--database", "--dbname", "--db",
+    "-d", "--profile", "--config",
+))  # fmt: skip
+"""Options of programs that recreate a database."""
+_TEST = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?|pr-?\d{1,6})"
+_DEVELOPMENT = r"(?:dev|devel|development|local)"
+_LOCAL_HOST = r"(?:localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|localstack|minio)"
+_VALUES: Mapping[str, re.Pattern[str]] = {
+    "tests": re.compile(rf"\A(?:.*[\W_])?{_TEST}(?:[\W_].*|\d*)", re.IGNORECASE),
+    "development": re.compile(rf"\A(?:.*[\W_])?{_DEVELOPMENT}(?:[\W_].*|\d*)", re.IGNORECASE),
+    "a_cluster": re.compile(
+        r"\A(?:minikube|kind(?:-.*)?|docker-(?:desktop|for-desktop)|k3d-.*|k3s-default|rancher-desktop|orbstack|colima"
+        r"(?:-.*)?|microk8s|podman-desktop|lima-.*)",
+        re.IGNORECASE,
+    ),
+    "a_server": re.compile(rf"\A(?:\w+://)?{_LOCAL_HOST}(?::\d+)?(?:/.*)?", re.IGNORECASE),
+    "a_demo": re.compile(r"\A(?:demo|test)-.*"),
+    "a_spare_number": re.compile(r"\A1[45]"),
+}
+"""`a_demo`: a project of Firebase's emulators. `a_spare_number`: the last of the sixteen databases of a Redis server,
+which test suites use by convention."""
+_VARIABLE = re.compile(
+    rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|PGDATABASE|NAMESPACE|WORKSPACE)"
+    rf"=(?:.*[\W_])?{_TEST}(?:[\W_]\w*)?"
+    rf"|\w+_EMULATOR_HOST=.+|AWS_ENDPOINT_URL\w*=(?:\w+://)?{_LOCAL_HOST}\b.*)",
     re.IGNORECASE,
 )
-"""`RAILS_ENV=test`, `DATABASE_URL=postgres://localhost/app_test`."""
-_OPTIONS = frozenset((
-    "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--context", "--kube-context",
-    "--database", "--dbname", "--db", "-d", "-D", "-f", "--file", "--project-name", "-p", "--workspace", "--profile",
+"""`RAILS_ENV=test`, `FIRESTORE_EMULATOR_HOST=localhost:8080`."""
+_ADDRESS = re.compile(
+    r"(?:\A|=)[\"']?(?:jdbc:)?(?:(?P<file>(?:file|sqlite3?):(?!//)|sqlite3?://)|(?P<scheme>[a-z][a-z0-9+]{1,20})://(?:[^@/\s]{0,200}@)?"
+    r"(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{0,255})(?::\d{1,5})?(?:/(?P<name>[^?\s\"']{0,200}))?)"
+)
+"""The address of a database: a file, or a server with the database's name."""
+_OF_DATABASES = frozenset((
+    "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "sqlserver",
+    "cockroachdb", "clickhouse", "libsql",
 ))  # fmt: skip
-"""Options that name the environment; values of `-f` and `-p` must be names, such as `docker-compose.test.yml`."""
-_LOCAL_SERVICE = re.compile(r"\A(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/?")
-_DATABASE_PROGRAMS = frozenset(listed("""
-    psql pgcli mysql mycli mariadb sqlite3 sqlite duckdb mongosh mongo clickhouse-client cockroach usql sqlcmd
-"""))  # fmt: skip
-_MAX_CHARS, _MAX_WORDS = 256, 256
-"""The numbers of characters and words that are checked, which bound the time for any text."""
-_TEST_NUMBERS = frozenset(("14", "15"))
-"""The last of a Redis server's sixteen databases, which test suites use by convention."""
-_ROWS_ONLY = listed("redis_ delete_ truncate_ drop_table drop_view drop_index drop_column reset_ update")
-_NAMED = ("container=", "helm=", "resource=", "k8s=pod/", "k8s=job/", "k8s=deployment/", "image=", "network=")
+_NAMES_A_DATABASE = "--dbname"
+"""An option of clients that also take the database as an operand."""
+_HOST_OPTIONS = frozenset(("-h", "--host", "--hostname"))
+_OF_CONNECTIONS = _HOST_OPTIONS | {"-u", "-U", "-p", "-P", "--user", "--username", "--port", "--password"}
+_NEAR = re.compile(rf"\A(?:{_LOCAL_HOST}|/.*|db|database|postgres|mysql|mariadb|redis|mongo|)", re.IGNORECASE)
+_STAYS = ("path=", "worktree=", "branch=", "remote=", "tag=", "history=", "stash=", "device=", "order=", "user=")
+"""Targets that are the same wherever a program finds its services."""
+_CLUSTER_WIDE = ("k8s=namespace/", "k8s=persistentvolume/", "k8s=node/", "k8s=customresourcedefinition/",
+                 "k8s=storageclass/")  # fmt: skip
+"""What is in no namespace."""
+_NAMED = (
+    "container=", "helm=", "resource=", "k8s=", "image=", "network=", "volume=", "database=", "workspace=", "index=",
+    "topic=", "queue=",
+)  # fmt: skip
+"""Targets that are scratch by their own name."""
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which is recreated automatically."""
 _PASSING = re.compile(
     r"\A(?:key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
 )
+_OWN_SERVER = re.compile(
+    r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
+    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
+)
+_LITTLE = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
+_MAX_CHARS, _MAX_WORDS = 256, 256
+"""The numbers of characters and words that are checked, which bound the time for any text."""
 _ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "dsn", "schema", "environment", "env",
-              "namespace", "catalog")  # fmt: skip
+              "namespace", "catalog", "stage", "mode", "context", "kube_context", "cluster_context")  # fmt: skip
+_DRY = ("dry_run", "dryRun", "dryrun", "preview", "simulate", "validate_only", "what_if")
+_TRUE, _FALSE = ("sandbox", "test_mode", "testmode", "is_test", "use_emulator", "local"), ("livemode", "live_mode")
 
 
-def as_in_tests(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
-    """Yield the losses by a program; those in a test environment are SCRATCH."""
-    production: bool | None = None
+class _Row(NamedTuple):
+    options: frozenset[str]
+    patterns: tuple[re.Pattern[str], ...]
+
+
+def _read() -> dict[str, list[_Row]]:
+    rows: dict[str, list[_Row]] = {}
+    for line in filter(None, _PROGRAMS.splitlines()):
+        programs, options, kinds = (cell.split() for cell in line.split("|"))
+        row = _Row(frozenset(options), tuple(_VALUES[kind] for kind in kinds))
+        for program in programs:
+            rows.setdefault(program, []).append(row)
+    return rows
+
+
+_ROWS = _read()
+_CLUSTER, _SPARE = _VALUES["a_cluster"], _VALUES["a_spare_number"]
+
+
+class _Place(NamedTuple):
+    """What the words and variables of a program show."""
+
+    production: bool
+    everything: bool
+    """All that the program reaches is local or for tests."""
+    inside: bool
+    """What is inside of the named namespace, project or database is."""
+    resets: bool
+    """What is recreated is."""
+    near: bool
+    """No other host is named."""
+    remote: bool
+    """The database is that of a service."""
+
+
+def seen_in(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
+    """Yield the losses by a program: SCRATCH in local and test surroundings, a reset of a remote database SEVERE."""
+    place: _Place | None = None
     for one in found:
-        if one.badness is not Badness.SCRATCH and (
-            _is_named_so(one.target[:_MAX_CHARS]) or _is_of_tests(one, invocation)
-        ):
-            if production is None:
-                words = (*invocation.argv[:_MAX_WORDS], *invocation.assigned)
-                production = is_production(*(word[:_MAX_CHARS] for word in words))
-            if not production and not is_production(one.target[:_MAX_CHARS]):
-                yield Destruction(one.verb, one.target, Badness.SCRATCH, one.effect, one.reversible)
-                continue
-        yield one
+        if one.badness is Badness.SCRATCH or one.effect not in LOSSES or one.target.startswith(_STAYS):
+            yield one
+            continue
+        if place is None:
+            place = _place(invocation)
+        target = one.target[:_MAX_CHARS]
+        if not (place.production or is_production(target)) and (_is_named_so(target, place) or _holds(place, one)):
+            yield replace(one, badness=Badness.SCRATCH)
+        elif place.remote and (one.verb == "reset_database" or _flags(invocation, _REMOTE_FLAGS)):
+            yield replace(one, badness=Badness.SEVERE)
+        else:
+            yield one
 
 
-def _is_named_so(target: str) -> bool:
-    if target.startswith(_NAMED) and (is_test(target) or is_throwaway(target)):
-        return True
+def _is_named_so(target: str, place: _Place) -> bool:
+    if target.startswith(_NAMED):
+        name = target.partition("=")[2].partition("@")[0]
+        if is_for_tests(name) or (target.startswith("database=") and place.near and _is_development(name)):
+            return True
     return _OF_A_CONTROLLER.fullmatch(target) is not None or _PASSING.fullmatch(target) is not None
 
 
-def _is_of_tests(found: Destruction, invocation: Invocation) -> bool:
-    if any(_ENVIRONMENT.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned):
+def _is_development(name: str) -> bool:
+    return "/" not in name and _VALUES["development"].fullmatch(name) is not None
+
+
+def _holds(place: _Place, one: Destruction) -> bool:
+    if place.everything or (place.resets and one.verb in _RECREATES):
         return True
+    # `DROP DATABASE x` inside of another database, and what is in no namespace, go by their own names.
+    return place.inside and not one.target.startswith(_CLUSTER_WIDE) and one.verb != "drop_database"
+
+
+def _place(invocation: Invocation) -> _Place:
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
-    if name not in _BY_PROGRAM and found.verb != "reset_database":
-        return False
-    values = [(option, value) for option, value in _valued(argv) if option in _OPTIONS]
-    holds = _BY_PROGRAM.get(name, _is_reset)
-    return holds(found, argv, values)
+    words = [word[:_MAX_CHARS] for word in (*invocation.argv[:_MAX_WORDS], *invocation.assigned)]
+    everything = any(_VARIABLE.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned)
+    inside = remote = False
+    valued = _valued(argv)
+    for row in (*_ROWS["*"], *_ROWS.get(name, ())):
+        if not row.options:
+            everything = True
+        elif not row.patterns:
+            everything |= not row.options.isdisjoint(argv)
+        else:
+            values = [value for option, value in valued if option in row.options]
+            everything |= any(_CLUSTER in row.patterns and _CLUSTER.fullmatch(value) for value in values)
+            if _NAMES_A_DATABASE in row.options:
+                before = ("", *argv)
+                operands = [
+                    word
+                    for at, word in enumerate(argv)
+                    if word[:1] != "-" and " " not in word and before[at] not in _OF_CONNECTIONS
+                ]
+                values += [word[:_MAX_CHARS].rpartition("/")[2] for word in operands]
+            inside |= any(pattern.fullmatch(value) for value in values for pattern in row.patterns)
+    unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
+    everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
+    everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
+    hosts = [value for option, value in valued if option in _HOST_OPTIONS]
+    hosts += [one.partition("=")[2] for one in invocation.assigned if one.startswith(("PGHOST=", "MYSQL_HOST="))]
+    for word in words:
+        address = _ADDRESS.search(word)
+        if address is None or not (address["file"] or address["scheme"] in _OF_DATABASES):
+            continue
+        if address["file"]:
+            everything = True
+            continue
+        database, near = address["name"] or "", _NEAR.fullmatch(address["host"]) is not None
+        tests = _VALUES["tests"].fullmatch(database) is not None
+        inside |= tests or (near and (_is_development(database) or _SPARE.fullmatch(database) is not None))
+        hosts.append(address["host"])
+        remote |= not near and not tests
+    near = all(_NEAR.fullmatch(host[:_MAX_CHARS]) for host in hosts)
+    if name == "redis-cli" and not near:
+        inside = False
+    resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
+    return _Place(is_production(*words), everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))
 
 
-Values: TypeAlias = list[tuple[str, str]]
-
-
-def _of_cluster(found: Destruction, _: tuple[str, ...], values: Values) -> bool:
-    lasts = found.target.startswith(("k8s=namespace", "k8s=persistent", "k8s=node"))
-    pattern = _DATABASE_NAME if found.target.startswith(("k8s=pod/", "k8s=job/")) else _TEST_NAME
-    return not lasts and any(pattern.fullmatch(value) for _, value in values)
-
-
-def _of_database(found: Destruction, argv: tuple[str, ...], values: Values) -> bool:
-    where = [value for option, value in values if option in ("-d", "--dbname", "--database", "--db", "-D")]
-    where += [word.rpartition("/")[2][:_MAX_CHARS] for word in argv if word[:1] != "-" and " " not in word][:2]
-    return found.verb.startswith(_ROWS_ONLY) and any(_DATABASE_NAME.fullmatch(one) for one in where)
-
-
-def _of_redis(_: Destruction, argv: tuple[str, ...], values: Values) -> bool:
-    return "-h" not in argv and any(option == "-n" and value in _TEST_NUMBERS for option, value in values)
-
-
-def _of_local_service(_: Destruction, argv: tuple[str, ...], __: Values) -> bool:
-    return any(option == "--endpoint-url" and _LOCAL_SERVICE.fullmatch(value) for option, value in _valued(argv))
-
-
-def _of_compose(found: Destruction, _: tuple[str, ...], values: Values) -> bool:
-    return found.verb.startswith("compose") and any(_TEST_NAME.fullmatch(value) for _, value in values)
-
-
-def _is_reset(found: Destruction, _: tuple[str, ...], values: Values) -> bool:
-    return found.verb == "reset_database" and any(_TEST_NAME.fullmatch(value) for _, value in values)
-
-
-_BY_PROGRAM: Mapping[str, Callable[[Destruction, tuple[str, ...], Values], bool]] = {
-    **dict.fromkeys(("kubectl", "helm", "oc"), _of_cluster),
-    **dict.fromkeys(_DATABASE_PROGRAMS, _of_database),
-    **dict.fromkeys(("redis-cli", "valkey-cli"), _of_redis),
-    **dict.fromkeys(("aws", "gsutil", "mc"), _of_local_service),
-    **dict.fromkeys(("docker", "docker-compose", "podman"), _of_compose),
-}
-"""What shows that a loss by a program is in a test environment."""
+def _flags(invocation: Invocation, by_program: Mapping[str, tuple[str, ...]]) -> bool:
+    return any(flag in invocation.argv for flag in by_program.get(invocation.name, ()))
 
 
 def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:
@@ -130,9 +241,40 @@ def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:
     return found
 
 
-def names_tests(args: Mapping[str, Any]) -> bool:
-    """Return whether a tool's arguments name a database or namespace for tests."""
-    named = [value for name in _ARGUMENTS if isinstance(value := args.get(name), str)]
+def seen_by_tool(found: tuple[Destruction, ...], args: Mapping[str, Any]) -> tuple[Destruction, ...]:
+    """Return the acts of a tool; SCRATCH in a dry run, and losses if its arguments name an environment for tests."""
+    if not found:
+        return found
+    if any(args.get(name) is True for name in _DRY):
+        return tuple(replace(one, badness=Badness.SCRATCH) for one in found)
+    if not _names_tests(args):
+        return found
+    return tuple(
+        replace(one, badness=Badness.SCRATCH)
+        if one.effect in LOSSES and not one.target.startswith(_STAYS) and not is_production(one.target[:_MAX_CHARS])
+        else one
+        for one in found
+    )
+
+
+def _names_tests(args: Mapping[str, Any]) -> bool:
+    named = [value[:_MAX_CHARS] for name in _ARGUMENTS if isinstance(value := args.get(name), str)]
+    if is_production(*named):
+        return False
+    if any(args.get(name) is True for name in _TRUE) or any(args.get(name) is False for name in _FALSE):
+        return True
+    last = [value.rpartition("/")[2] for value in named]
     return any(
-        _DATABASE_NAME.fullmatch(value.rpartition("/")[2][:_MAX_CHARS]) for value in named
-    ) and not is_production(*named)
+        pattern.fullmatch(value) for value in last for pattern in (_VALUES["tests"], _VALUES["development"], _CLUSTER)
+    )
+
+
+def is_own_server(place: str) -> bool:
+    """Return whether a request goes to a local development server."""
+    return _OWN_SERVER.match(place) is not None
+
+
+def is_little(target: str) -> bool:
+    """Return whether a tool's target, other than a file, is named as one for tests, or as the session's own."""
+    name = target.partition("=")[2]
+    return "/" not in name and (is_for_tests(name) or _LITTLE.search(name) is not None)

@@ -2,16 +2,28 @@
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import Any
 
-from haltline.detectors.commands import creations, file_destructions, files_written, remakers
+import orjson
+
+from haltline.detectors.commands import (
+    creations,
+    file_destructions,
+    files_written,
+    made_elsewhere,
+    remakers,
+    tool_name_severity,
+)
 from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
+from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row
+from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.sql import sql_creations, sql_renames
-from haltline.detectors.features import command_effects, tool_name_severity
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features import command_effects
+from haltline.detectors.features.observation_protocol import Observed, ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of, is_id, short_name, snake_case
 from haltline.schemas import expressions as re
@@ -19,7 +31,7 @@ from haltline.schemas import tools
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
 from haltline.schemas.record import JsonObject
-from haltline.schemas.tool_names import words
+from haltline.schemas.tool_names import destroying_verb, words
 
 # Looked up for every event, which is slower as members of their class.
 _EXEC, _WRITE, _POLL, _READ = Effect.EXEC, Effect.WRITE, Effect.POLL, Effect.READ
@@ -30,6 +42,8 @@ _MAKES = frozenset((
 ))  # fmt: skip
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 """These create the content of a file, but may only change an existing asset or row."""
+_CHANGES_TOO = frozenset(("save", "put", "write"))
+"""An id in the answer to these is as likely that of an existing thing."""
 _UNLESS_THERE = frozenset(("exists", "ensure", "upsert", "or"))
 _UNLESS_THERE_ARGS = ("if_not_exists", "exist_ok", "exists_ok", "ignore_existing", "if_missing", "upsert")
 """With one of these it is unknown whether anything was created."""
@@ -38,6 +52,7 @@ _OPENS_IT = frozenset(("link", "links", "share", "invite", "permission"))
 _BEHIND_THE_THING = frozenset(("from", "in", "with", "for", "at", "on", "by", "using", "to", "of", "async"))
 _ANY_THING = frozenset(("path", "file_path", "filename", "file", "name", "id", "key", "resource_id"))
 """Arguments that name a target of any kind."""
+_PLACES_IN_FILE = ("line", "start_line", "end_line", "insert_line", "edits")
 _FILES = re.compile(r"^\*\*\* Add File: (?P<file>.+)$", re.MULTILINE)
 _RENAMES_SQL = re.compile(r"rename|swap", re.IGNORECASE)
 _RENAMES = frozenset(("rename", "move", "mv"))
@@ -46,6 +61,19 @@ _PUT_IN = tools.arguments("new")
 _MAX_OF_FILE = 32
 _FROM_ARGS = tools.arguments("from")
 _TO_ARGS = tools.arguments("to")
+_IDS = frozenset(("id", "uuid", "arn", "slug", "name", "key"))
+_FIELD = re.compile(r"[\"']?\b([A-Za-z][\w-]{1,40})[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w./:-]{3,200})")
+_KIND_END = re.compile(r"_(?:id|name|key|arn|slug|uuid|identifier)$")
+_MADE_BY_AWS = re.compile(
+    r"\baws(?:local)?\s[^|;&\n]{0,200}?(?P<service>[a-z0-9-]{2,30})\s(?:create|run|launch|allocate)-(?P<thing>[a-z-]{2,40})"
+)
+_COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
+_VOLUME_CREATED = re.compile(r"\bVolume\s[^\n]{1,200}?\sCreat(?:ed|ing)\b")
+_SELECTED = re.compile(
+    r"\b(?:terraform|tofu|terragrunt)\s[^|;&\n]{0,80}?workspace\s+select\s+(?:-[\w-]+\s+){0,3}([\w.-]+)"
+)
+"""What the next `destroy` in the folder is about."""
+_MAX_IDS = 16
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _PLACES_CHARS = 4096
@@ -103,6 +131,7 @@ def creates(act: ToolCall) -> tuple[str, ...]:
     by_code = code_creations(text, cwd=cwd)
     if tool.reading is _PLAIN or not text_may_create(text):
         return by_code
+    by_code += made_elsewhere(text, cwd=cwd)
     written = command_effects.written_file(text)
     if written:
         return (tool_name_severity.target("path", written, cwd), *by_code)
@@ -131,15 +160,17 @@ def _first_text(args: JsonObject, names: Iterable[str]) -> str:
 
 
 def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
-    args = act.args or {}
+    args = in_snake(act.args or {})
     use = act.tool.use
     if use is not None and use.patch:
         return tuple(
             tool_name_severity.target("path", found["file"].strip(), cwd_of(act.event))
-            for found in _FILES.finditer(_first_text(args, use.patch))
+            for found in _FILES.finditer(_first_text(act.args or {}, use.patch))
         )
     if use is not None and (use.content or use.old):
-        return () if use.old else act.targets
+        given = act.args or {}
+        whole = not use.old or (_has_any(given, use.content) and not _has_any(given, (*use.old, *_PLACES_IN_FILE)))
+        return act.targets if whole else ()
     name_words = words(short_name(act.action))
     if not _UNLESS_THERE.isdisjoint(name_words) or any(args.get(name) for name in _UNLESS_THERE_ARGS):
         return ()
@@ -150,14 +181,102 @@ def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
         return ()
     # `create_comment(asset_id=...)` creates a comment, `create_asset(asset_id=...)` the asset.
     if kind in _ANY_THING or len(name_words) < 2:
-        return act.targets
-    made = name_words[1:]
-    for at, word in enumerate(made[1:], 1):
+        return (*act.targets, *(own_name(act.action, target) for target in act.targets))
+    thing = noun(act.action)
+    named = [f"{thing}={args[name]}" for name in (thing, f"{thing}_name", f"{thing}_id") if is_id(args.get(name))]
+    if name_words[0] in _MAKES_OR_CHANGES:
+        return ()
+    if named:
+        return tuple(named)
+    is_new = thing in kind or kind in thing
+    return (*act.targets, *(own_name(act.action, target) for target in act.targets)) if is_new else ()
+
+
+def _has_any(args: JsonObject, names: Iterable[str]) -> bool:
+    return any(args.get(name) for name in names)
+
+
+@lru_cache(maxsize=4096)
+def noun(action: str) -> str:
+    """Return what a tool such as `notion-create-pages` or `deleteBranch` is about, in the singular; empty: unknown."""
+    parts = words(short_name(action))
+    at = next((at for at, word in enumerate(parts) if word in _MAKES or destroying_verb(word)), -1)
+    about = parts[at + 1 :]
+    for at, word in enumerate(about[1:], 1):
         if word in _BEHIND_THE_THING:
-            made = made[:at]
+            about = about[:at]
             break
-    is_new = name_words[0] not in _MAKES_OR_CHANGES and (made[-1] in kind or kind in made[-1])
-    return act.targets if is_new else ()
+    return _singular(about[-1]) if about else ""
+
+
+def _singular(word: str) -> str:
+    if word.endswith(("ses", "ches", "xes")) and word not in ("databases", "leases", "releases", "responses"):
+        return word[:-2]
+    return f"{word[:-3]}y" if word.endswith("ies") else word.removesuffix("s") if not word.endswith("ss") else word
+
+
+def own_name(action: str, target: str) -> str:
+    """Return a target under the thing that a tool's name is about, whatever its argument is called.
+
+    `create_bucket(name=x)` creates the `bucket=x` that `delete_bucket(bucket_id=x)` is about.
+    """
+    kind, _, name = target.rpartition(",")[2].partition("=")
+    return f"{noun(action) if kind in _ANY_THING else _KIND_END.sub('', kind)}={name}"
+
+
+def made_by_answer(act: Observed) -> tuple[str, ...]:
+    """Return the things whose ids the answer to a creating call gives: its own id, not those of what it belongs to."""
+    answer = act.event.output_head or ""
+    if not answer or act.failed:
+        return ()
+    if act.runs:
+        return _made_by_program(act.head, answer)
+    verb = next((word for word in words(short_name(act.action)) if word in _MAKES), "")
+    if not verb or verb in _CHANGES_TOO or act.tool.effect in (_READ, _POLL, Effect.DESTRUCTIVE):
+        return ()
+    thing = noun(act.action)
+    return tuple(f"{thing}={name}" for name in _ids(answer, thing))
+
+
+def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
+    if "compose" in head and _COMPOSE_UP.search(head) is not None:
+        return ("volume=./*",) if _VOLUME_CREATED.search(answer[:_PLACES_CHARS]) is not None else ()
+    made = _MADE_BY_AWS.search(head) if "aws" in head else None
+    return tuple(f"aws={made['service']}/{name}" for name in _ids(answer, _singular(made["thing"]))) if made else ()
+
+
+def _ids(answer: str, thing: str) -> list[str]:
+    """Return the ids in an answer that are those of the thing, by the names of its fields."""
+    try:
+        waiting: list[Any] = [orjson.loads(answer)]
+    except orjson.JSONDecodeError:
+        found = _FIELD.findall(answer[:_PLACES_CHARS])
+        return [name for key, name in found if plain_key(key) in _keys_of(thing)][:_MAX_IDS]
+    names: list[str] = []
+    for _ in range(_MAX_IDS * 2):
+        if not waiting:
+            break
+        inner = waiting.pop(0)
+        if isinstance(inner, list):
+            waiting += inner[:_MAX_IDS]
+        elif isinstance(inner, dict):
+            for key, value in inner.items():
+                known = plain_key(str(key))
+                if isinstance(value, dict | list):
+                    if _singular(known) in (thing, "result", "data", "item", "response"):
+                        waiting.append(value)
+                elif is_id(value) and (known in _IDS or known in _keys_of(thing)):
+                    names.append(str(value))
+    return names[:_MAX_IDS]
+
+
+def plain_key(key: str) -> str:
+    """Return the name of a field without what differs between spellings."""
+    return key.lower().replace("_", "").replace("-", "")
+
+
+def _keys_of(thing: str) -> frozenset[str]:
+    return frozenset(f"{thing}{end}" for end in ("id", "name", "arn", "key", "identifier")) if thing else frozenset()
 
 
 def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
@@ -167,7 +286,10 @@ def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
         if tool.reading is _SHELL:
             if "mv " in text or "ln " in text:
                 return shell_renames(text[:_PLACES_CHARS], cwd=cwd_of(act.event))
-            return ()
+            selected = _SELECTED.findall(text[:_PLACES_CHARS]) if " workspace " in text else ()
+            return (
+                ((f"workspace={canonical('.', cwd_of(act.event))}", f"workspace={selected[-1]}"),) if selected else ()
+            )
         return sql_renames(text) if tool.reading is _SQL and _RENAMES_SQL.search(text) is not None else ()
     args = act.args
     if not args or tool.effect is _READ or not _is_renaming(act.action):

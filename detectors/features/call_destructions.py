@@ -15,17 +15,17 @@ from haltline.detectors.commands import (
     files_run,
     graphql,
     sql_destructions,
+    tool_name_severity,
 )
 from haltline.detectors.commands import is_read_whole as text_is_read_whole
 from haltline.detectors.commands.arguments import MAX_DEPTH, in_snake, objects_of
-from haltline.detectors.commands.effects.requests import is_own_server
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.script_files import original
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.commands.surroundings import names_tests
-from haltline.detectors.features import tool_effects, tool_name_severity
-from haltline.detectors.features.call_changes import content_args
+from haltline.detectors.commands.surroundings import is_own_server, seen_by_tool
+from haltline.detectors.features import tool_effects
+from haltline.detectors.features.call_changes import content_args, noun, own_name
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
@@ -105,8 +105,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
         found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
-        if found and tool.reading is Reading.SQL and names_tests(act.args or {}):
-            found = tuple(replace(one, badness=Badness.SCRATCH) for one in found)
+        if tool.reading is _SQL:
+            found = seen_by_tool(found, act.args or {})
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(objects_of(act.args or {}))
         if not found and tool.reading is _PLAIN and "(" in act.text:
@@ -114,7 +114,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         if found or hint is not _DESTRUCTIVE:
             return found
     if tool.effect is _DESTRUCTIVE or hint is _DESTRUCTIVE:
-        found = _named(act.action, _about(act, classifier))
+        sure = hint is _DESTRUCTIVE or tool.use is not None or classifier.is_declared(act.action)
+        found = _named(act.action, _about(act, classifier), sure=sure)
     elif act.args and tool.use is not None and _says_all(tool, act.event.args or {}):
         found = _removed(destructive_shapes.patched_away(act.args), cwd_of(act.event)) or _emptied(
             act.action, act.args, tool, classifier, cwd_of(act.event)
@@ -125,7 +126,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
             found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
-    return found
+    return seen_by_tool(found, act.args or {})
 
 
 def _says_all(tool: KnownTool, args: JsonObject) -> bool:
@@ -138,16 +139,30 @@ def _about(act: ToolCall, classifier: Classifier) -> tuple[str, ...]:
     targets = act.targets
     if act.event.targets or (targets[0] != UNKNOWN and not _holds_lists(act.args)):
         return targets
-    return classifier.things(act.args, cwd_of(act.event)) or targets
+    return _of_noun(act.action, classifier.things(act.args, cwd_of(act.event))) or targets
+
+
+def _of_noun(action: str, targets: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the targets that a tool's name is about: the branch of `delete_branch(repo, branch)`, or all of them."""
+    thing = noun(action)
+    return tuple(one for one in targets if own_name(action, one).startswith(f"{thing}=")) or targets
 
 
 def _holds_lists(args: JsonObject | None) -> bool:
     return args is not None and any(isinstance(value, list) for value in args.values())
 
 
-def _named(action: str, targets: tuple[str, ...]) -> tuple[Destruction, ...]:
+def _named(action: str, targets: tuple[str, ...], *, sure: bool = False) -> tuple[Destruction, ...]:
+    """Return the losses by a tool's name; `sure`: the policy, the producer or a description says that it destroys."""
     verb = short_name(action) or "destroy"
-    return tuple(Destruction(verb, what, tool_name_severity.badness(verb, what)) for what in targets[:MAX_TARGETS])
+    found: list[Destruction] = []
+    for what in targets[:MAX_TARGETS]:
+        bad = tool_name_severity.badness(verb, what)
+        if sure or tool_name_severity.is_certain(verb, what):
+            found.append(Destruction(verb, what, bad))
+        else:
+            found.append(Destruction(verb, what, min(bad, Badness.PLAIN), guessed=True))
+    return tuple(found)
 
 
 def _by_shape(  # noqa: PLR0917 - it calls itself
@@ -176,21 +191,21 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
         return patched
     statement = _statement(action, args, tool)
     if statement:
-        found_there = sql_destructions(statement)
-        return tuple(replace(one, badness=Badness.SCRATCH) for one in found_there) if names_tests(args) else found_there
+        return sql_destructions(statement)
     if tool.effect is _READ or tool.program == "find" or tool_effects.is_click(action):
         return ()
     types = not _TYPES.isdisjoint(words(action))
     verb = "" if types else destructive_shapes.operation(action, objects, weak=tool.effect is None)
     if verb:
         about = classifier.things(args, cwd) or (UNKNOWN,)
-        return _named(f"{verb}_{'_'.join(words(short_name(action))[-1:])}", about)
+        named = _named(f"{verb}_{'_'.join(words(short_name(action))[-1:])}", about)
+        return tuple(replace(one, badness=min(one.badness, Badness.PLAIN), guessed=True) for one in named)
     emptied = _emptied(action, args, tool, classifier, cwd)
     return emptied or (_by_texts(args, objects, cwd) if tool.effect is None or tool.effect is Effect.MUTATE else ())
 
 
 def _removed(files: Iterable[str], cwd: str | None) -> tuple[Destruction, ...]:
-    return _named("delete_file", tuple(tool_name_severity.target("path", file, cwd) for file in files))
+    return _named("delete_file", tuple(tool_name_severity.target("path", file, cwd) for file in files), sure=True)
 
 
 def _by_texts(args: JsonObject, objects: Sequence[Mapping[str, Any]], cwd: str | None) -> tuple[Destruction, ...]:
@@ -213,7 +228,7 @@ def _of_inner(
     if tool.use is not None:
         args = tool.use.used(args)
     if tool.effect is _DESTRUCTIVE:
-        return _named(action, classifier.things(args, cwd) or (UNKNOWN,))
+        return _named(action, _of_noun(action, classifier.things(args, cwd)) or (UNKNOWN,), sure=tool.use is not None)
     text = text_of(args, tool) if tool.effect is _EXEC else ""
     found = _losses_of(text, tool, cwd) if text else ()
     found = found or _by_shape(classifier, action, args, tool, cwd, depth)
@@ -221,15 +236,7 @@ def _of_inner(
 
 
 def _by_graphql(objects: Iterable[Mapping[str, Any]]) -> tuple[Destruction, ...]:
-    return tuple(
-        Destruction(
-            deed.verb,
-            f"{deed.kind}={deed.name}",
-            tool_name_severity.badness(deed.verb, f"{deed.kind}={deed.name}"),
-            deed.effect,
-        )
-        for deed in graphql.graphql(objects)
-    )
+    return tuple(deed.loss() for deed in graphql.graphql(objects))
 
 
 _STATEMENT_ARGS = ("query", "sql", "statement", "sql_text", "q", "stmt", "consulta", "abfrage", "requete")
@@ -268,7 +275,7 @@ def _emptied(
         return ()
     return tuple(
         replace(one, verb=_emptying(one.target), effect=ActEffect.OVERWRITES)
-        for one in _named("empty_file", classifier.things(args, cwd))
+        for one in _named("empty_file", classifier.things(args, cwd), sure=tool.use is not None)
         if not one.target.endswith(_MEANT_TO_BE_EMPTY) and (lead != "create" or _is_file(one.target))
     )
 
@@ -333,9 +340,12 @@ def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:
     target = original(destruction.target, renamed)
     if not target:
         return destruction
+    bad = tool_name_severity.badness(destruction.verb, target)
     if target.startswith("path="):
-        return replace(destruction, target=target, badness=path_badness(target[5:], everything=True))
-    return replace(destruction, target=target, badness=tool_name_severity.badness(destruction.verb, target))
+        bad = path_badness(target[5:], everything=True)
+    elif destruction.badness is Badness.SEVERE:
+        bad = Badness.SEVERE  # under any name
+    return replace(destruction, target=target, badness=bad)
 
 
 def held(destruction: Destruction, renamed: dict[str, str]) -> list[Destruction]:

@@ -5,7 +5,7 @@ from zlib import crc32
 from msgspec import field
 
 from haltline.detectors.commands.model import as_row
-from haltline.detectors.features import call_changes, tool_classifier
+from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_history import CallHistory
 from haltline.detectors.features.context_compaction import ContextCompaction
@@ -229,8 +229,9 @@ class CallTracker(Stored):
             return
         belongings = self.belongings
         creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
-        if creates and not _was_there(act):
-            for target in creates:
+        made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
+        if (creates or made) and not _was_there(act):
+            for target in (*creates, *made):
                 belongings.made(target)
         elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
             belongings.was_there(act.head)
@@ -243,7 +244,14 @@ class CallTracker(Stored):
                 belongings.took_away(loss, act.index)
         # Computed only if it can matter: each look at a command line costs some microseconds.
         if belongings.changed <= self.failed and act.changes:
-            belongings.changed = max(belongings.changed, act.index)
+            if not act.runs and act.head.startswith("path="):
+                belongings.edit(act.head)
+            elif not act.runs or command_effects.changes_existing(act.head):
+                belongings.changed = max(belongings.changed, act.index)
+        if act.runs and not act.failed and "git " in act.head:
+            uncommitted = command_effects.uncommitted(act.head, act.event.output_head or "")
+            if uncommitted is not None:
+                belongings.note_uncommitted(uncommitted)
         if belongings.removed:
             if act.changes and (act.produces or not any(one.verb in UNDO for one in act.irreversible)):
                 belongings.worked = max(belongings.worked, act.index)

@@ -52,6 +52,15 @@ _CHANGES_IF = {
     ),
     **dict.fromkeys(_INSTALLERS, _INSTALLS),
 }
+_MAKE_NEW = frozenset(("mkdir", "touch", "cd", "ls", "pwd", "echo", "true", "git", "test", "["))
+_GIT_WRITES = re.compile(r"\bgit\s+(?:apply|am|cherry-pick|merge|mv|pull|rebase|revert|rm|stash\s+(?:pop|apply))\b")
+_STATUS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?status\b")
+_COMMITS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?(?:commit\b|stash(?!\s+(?:list|show|drop|clear|pop|apply|branch)\b))")
+_MODIFIED = re.compile(
+    r"^(?:[ MADRCU][MADRCU] |[MADRCU]  )(\S[^\n]{0,300})$"
+    r"|^[ \t]{1,16}(?:modified|deleted|renamed|new file):[ \t]{1,16}(\S[^\n]{0,300})$",
+    re.MULTILINE,
+)
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
 _CODE_HINTS = (".write", "open(", ".to_", "shutil.", "os.re", "os.make")
 _CODE_CHANGES = re.compile(
@@ -159,6 +168,25 @@ def _changes(command: str) -> bool:
 
 _short_changes = lru_cache(maxsize=4096)(_changes)
 """Cached, because it is called for the proposal and the result, and agents repeat the same programs."""
+
+
+def changes_existing(command: str) -> bool:
+    """Return whether the command line may change a file that was there before: not if it only makes new ones."""
+    if ">" in command or not programs(command) <= _MAKE_NEW:
+        return True
+    return _GIT_WRITES.search(command, 0, _READ_CHARS) is not None
+
+
+def uncommitted(command: str, output: str) -> tuple[str, ...] | None:
+    """Return the tracked files with uncommitted changes that git lists; empty if it says that there are none.
+
+    None: the command line shows nothing about it.
+    """
+    if _COMMITS.search(command, 0, _READ_CHARS) is not None:
+        return ()
+    if _STATUS.search(command, 0, _READ_CHARS) is None:
+        return None
+    return tuple(short or long for short, long in _MODIFIED.findall(output[:_READ_CHARS]))
 
 
 def changes_by_code(text: str) -> bool:

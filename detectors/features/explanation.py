@@ -23,11 +23,16 @@ from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.policy import Policy, Reading
 from haltline.schemas.record import JsonObject
 
+_ONE_BY_ONE = (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS)
 _SOME_TIME_MS = 1_700_000_000_000
-_REPEATS = {
-    True: "a repetition: a hint, then a kill",
-    False: "a repetition: a hint, then a person is asked",
+_CERTAIN = {
+    "kill": "a row names the target: the same one again is a hint, then a kill",
+    "question": "severe: refused at once, so that a person can be asked; a second one kills the session",
+    "hint": "no row names it, but an unknown tool's or argument's name does: a hint; the third one is refused",
+    "count": "another kind of act than a loss: a repetition is a hint, then a person is asked",
+    "none": "local, for tests, or recreated by the next run: nothing",
 }
+"""What follows at most, by how certain the act and its damage are."""
 
 
 @dataclass(frozen=True)
@@ -38,6 +43,8 @@ class Act:
     verb: str
     target: str
     badness: str
+    level: str
+    """The most that follows by certainty: `kill`, `question`, `hint`, `count` or `none`; see `_CERTAIN`."""
     reversible: bool
     why: str
     """The row of a table, or the module that parses it."""
@@ -92,20 +99,26 @@ def explain(
 
 
 def _act(one: Destruction, act: Observation, asks: bool) -> Act:
-    if one.badness is Badness.SCRATCH:
-        follows = "none: the next run recreates it"
-    elif one.badness is Badness.SEVERE:
-        follows = "refused at once; a second one kills the session"
-    else:
-        follows = _REPEATS[one.effect in LOSSES]
-        if one.effect not in (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS) and not one.reversible:
-            follows += "; three within a minute, or five within 20 actions: a person is asked"
+    level = _level(one)
+    follows = _CERTAIN[level]
+    if level in ("kill", "count") and not one.reversible and one.effect not in _ONE_BY_ONE:
+        follows += "; three within a minute, or five within 20 actions: a person is asked"
     if asks:
         follows = f"the first on this target: a person is asked; {follows}"
     return Act(
-        one.effect.value, one.verb, one.target, one.badness.name.lower(), one.reversible, _why(one, act), asks,
+        one.effect.value, one.verb, one.target, one.badness.name.lower(), level, one.reversible, _why(one, act), asks,
         follows,
     )  # fmt: skip
+
+
+def _level(one: Destruction) -> str:
+    if one.badness is Badness.SCRATCH:
+        return "none"
+    if one.effect not in LOSSES:
+        return "count"
+    if one.badness is Badness.SEVERE:
+        return "question"
+    return "hint" if one.guessed else "kill"
 
 
 def _why(one: Destruction, act: Observation) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
-from haltline.detectors.commands.names import is_test
+from haltline.detectors.commands.names import is_for_tests
 from haltline.detectors.features import call_changes, tool_classifier
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.schemas import expressions as re
@@ -27,7 +27,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
     taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
     if len(taken) < len(act.destroys):
         others = {one.target for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)
-        taken |= others if others and _is_made_first(act.text) else set(filter(is_test, others))
+        taken |= others if others and _is_made_first(act.text) else set(filter(is_for_tests, others))
     return {
         target
         for target in taken.intersection((*made, *by_code))

@@ -212,8 +212,11 @@ class Observation(FailedCall):
         found = call_destructions.destroys(self, self._classifier)
         if self.calls.written and self.runs:
             found += call_destructions.destroyed_by_files(self)
+        if not found:
+            return found
+        found = self._classifier.without_scratch(found)
         renamed = self.calls.belongings.renamed
-        if not (found and renamed):
+        if not renamed:
             return found
         moved_in = [other for one in found for other in call_destructions.held(one, renamed)]
         return (*(call_destructions.known_as(one, renamed) for one in found), *moved_in)
@@ -227,7 +230,8 @@ class Observation(FailedCall):
         acts = self.acts
         if not acts:
             return ()
-        losses = tuple(filter(self.calls.belongings.is_loss, acts))
+        belongings = self.calls.belongings
+        losses = tuple(filter(belongings.is_loss, map(belongings.weighed, acts)))
         if losses and (kept := self.event.kept) is not None:  # a commit or a snapshot has it
             losses = tuple(loss for loss in losses if loss.target not in kept.targets or loss.effect not in LOSSES)
         passing = made_in_passing(self) if losses else ()

@@ -4,7 +4,8 @@ Its own is what it created and what did not exist before. This excludes what it 
 to create. The content of a folder that it created is also its own, unless it destroyed a thing of that name before; for
 containers also then. It also owns what it must have created itself:
 - a file that it removed, and that a program running where the file is recreated, in the same act or a later one;
-- changes to a work tree that it has reset before and worked in since, or to a file, if it has changed anything;
+- changes to a work tree that it has reset before and worked in since, or to a file that it, or one of its programs, may
+  have changed;
 - a branch that it has overwritten before;
 - a file in its folder that it never saw, and opens for writing;
 - files that match a pattern whose beginning also names its own files;
@@ -17,13 +18,16 @@ Misses: files that a program creates without the command line naming them, until
 """
 
 from collections.abc import Iterable
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from msgspec import field
 
-from haltline.detectors.commands.model import BLANK, OPENED, ActEffect, Badness, Destruction
-from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.model import BLANK, LOSSES, OPENED, ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_production, is_work_branch
+from haltline.detectors.features.call_changes import own_name
+from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
 _MAX_THERE = 128
@@ -35,11 +39,16 @@ _TRANSIENT = ("container=", "image=")
 _UNDO_LAST = "git_reset_last"
 UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
 """These discard changes in files, but not the files."""
+_DISCARDS = UNDO | {"git_clean", "git_switch"}
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
 _OVERWRITES = "git_push_force"
 """After this, the content of the branch is the session's own."""
 
+_NEVER_OWN = ("path=", "worktree=", "branch=main", "branch=master", "device=", "remote=", "history=", "url=")
+"""What is a catastrophe even if the session has created it."""
+
+_LAST_OF_ADDRESS = re.compile("[/:]")
 _TELLING_CHARS = 3
 """Minimum length of a pattern's beginning: `out_*`, but not `*.py`."""
 
@@ -54,7 +63,11 @@ class Ownership(Stored):
     removed: dict[str, int] = field(default_factory=dict)
     """By path, work tree or overwritten branch that the session removed: index of the action."""
     changed: int = 0
-    """Index of the first action since the last failure that changed anything; 0: none."""
+    """Index of the first action since the last failure by which a program may have changed existing files; 0: none."""
+    edited: dict[str, int] = field(default_factory=dict)
+    """Files that the session changed by a tool."""
+    uncommitted: list[str] = field(default_factory=list)
+    """Files with uncommitted changes of others, which git has listed to the session."""
     worked: int = 0
     """Index of the last action, since something was removed, that changed anything and undid nothing."""
     produced: int = 0
@@ -71,7 +84,7 @@ class Ownership(Stored):
         """Return whether the destruction is a loss to others."""
         target = destruction.target
         if destruction.badness is not Badness.PLAIN:
-            return destruction.badness is Badness.SEVERE and not self._made_database(target)
+            return destruction.badness is Badness.SEVERE and not self._made_elsewhere(destruction)
         if destruction.verb in UNDO and self._is_own_work(destruction.verb, target):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
@@ -80,7 +93,7 @@ class Ownership(Stored):
         if own is None and target.startswith(_POD):
             own = self._is_of_own_job(target) or None
         if not target.startswith("path="):
-            return own is not True
+            return own is not True and (own is False or not self._made_elsewhere(destruction))
         may_be_new = destruction.verb == BLANK or (destruction.verb == OPENED and "/" not in target)
         if may_be_new and own is None and target not in self.there:
             return False
@@ -90,8 +103,16 @@ class Ownership(Stored):
         """Return whether the undone work is the session's own: after an earlier undo, only what it has done since."""
         removed = self.removed.get(target)
         if target.startswith("path="):
-            return removed is not None or self.changed > 0
+            return removed is not None or self.changed > 0 or self._edited(target)
         return removed is not None and (self.worked >= removed or verb == _UNDO_LAST)
+
+    def _edited(self, target: str) -> bool:
+        return target in self.edited or any(_same_end(target[5:], other[5:]) for other in self.edited)
+
+    def edit(self, target: str) -> None:
+        """Record that the session changed a file by a tool."""
+        self.edited.pop(target, None)
+        _remember(self.edited, target, 1)
 
     def _is_of_own_job(self, target: str) -> bool:
         """Return whether a pod's name begins with that of a job of the session."""
@@ -101,9 +122,13 @@ class Ownership(Stored):
             for known, own in self.own.items()
         )
 
-    def _made_database(self, target: str) -> bool:
-        """Return whether the session created the database itself, such as one for its tests."""
-        return target.startswith("database=") and self.own.get(target) is True and not is_production(target)
+    def _made_elsewhere(self, destruction: Destruction) -> bool:
+        """Return whether the session created something that is no file, or what holds it."""
+        target = destruction.target
+        if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
+            return False
+        named = own_name(destruction.verb, target)
+        return any(self.own.get(one) is True for one in (target, named, *_holders(target)))
 
     def _is_back(self, target: str) -> bool:
         """Return whether the session removed it, and something recreated it afterwards."""
@@ -138,6 +163,31 @@ class Ownership(Stored):
         ours = any(own and fnmatchcase(known, f"path={pattern}") for known, own in self.own.items())
         return ours and not any(fnmatchcase(known, f"path={pattern}") for known in self.there)
 
+    def weighed(self, destruction: Destruction) -> Destruction:
+        """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen."""
+        if self.uncommitted and destruction.verb in _DISCARDS and any(self._discarded(destruction)):
+            return replace(destruction, badness=Badness.SEVERE)
+        return destruction
+
+    def _discarded(self, destruction: Destruction) -> list[str]:
+        kind, _, place = destruction.target.partition("=")
+        if kind == "worktree":
+            return self.uncommitted
+        return [
+            path for path in self.uncommitted if path == place or path.startswith(f"{place}/") or _same_end(place, path)
+        ]
+
+    def note_uncommitted(self, changed: Iterable[str]) -> None:
+        """Record the uncommitted files that git lists; those that the session cannot have changed are of others."""
+        listed = frozenset(changed)
+        self.uncommitted = [path for path in self.uncommitted if path in listed]
+        if self.changed == 0:
+            self.uncommitted = [
+                path
+                for path in sorted(listed)
+                if not (self._edited(f"path={path}") or self._is_own_path(f"path={path}"))
+            ][:MAX_TARGETS]
+
     def lost(self, destruction: Destruction) -> None:
         """Record that the session is about to destroy a thing of others."""
         _remember(self.own, destruction.target, value=False)
@@ -145,6 +195,9 @@ class Ownership(Stored):
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
         target = destruction.target
+        if self.uncommitted and destruction.verb in _DISCARDS:
+            gone = self._discarded(destruction)
+            self.uncommitted = [path for path in self.uncommitted if path not in gone]
         if destruction.effect is ActEffect.OVERWRITES:
             return  # it still exists, with other content
         if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:
@@ -157,6 +210,7 @@ class Ownership(Stored):
             return
         if target.startswith(_TRANSIENT):
             self.own.pop(target, None)  # a container of others is not the one that has its name now
+        self.renamed.pop(target, None)
         _remember(self.own, target, value=True)
 
     def was_there(self, target: str) -> None:
@@ -178,10 +232,31 @@ class Ownership(Stored):
         """Record that the session renamed a thing, which keeps its owner."""
         origin = self.renamed.get(old, old)
         is_own = self.own.get(origin) or (origin.startswith("path=") and self._is_own_path(origin))
+        if is_own:
+            self.renamed.pop(new, None)
         if new != origin and not is_own:
             self.own.pop(new, None)
             self.renamed.pop(new, None)
             _remember(self.renamed, new, origin)
+
+
+def is_branch_of_work(loss: Destruction) -> bool:
+    """Return whether a branch is named like those of one task (`fix/x`, `ada/wip`)."""
+    kind, _, name = loss.target.partition("=")
+    return kind in ("branch", "git") and loss.badness is not Badness.SEVERE and is_work_branch(name)
+
+
+def _holders(target: str) -> tuple[str, ...]:
+    """Return what holds a thing, or its name in an address: the bucket of an object, the namespace of a resource."""
+    if target.startswith("object="):
+        return (f"bucket={target.partition('://')[2].partition('/')[0]}",)
+    if target.startswith("aws="):
+        service, _, name = target.partition("/")
+        return (f"{service}/{_LAST_OF_ADDRESS.split(name)[-1]}",)
+    if target.startswith("k8s="):
+        namespace = target.rpartition("@")[2]
+        return (f"k8s=namespace/{namespace}",) if "@" in target else ()
+    return ()
 
 
 def _is_below(path: str, place: str) -> bool:

@@ -13,6 +13,8 @@ _LOCAL = frozenset(("path", "device", "worktree", "stash", "history", "unknown")
 _QUOTES = re.compile(r"[\"'`\[\]]")
 _DISTINCTIVE = re.compile(r"\A(?:[a-z][\w-]{3,}|[^\Wa-z_]*[a-z_-](?:[^\W\d]|-)*\d[\w-]*)")
 _BELOW = re.compile(r"(?:/\*{1,2}|/\.){1,16}/?\Z|/\Z")
+_TELLING_CHARS = 3
+"""Characters of a name that says something at the end of an address."""
 _NAME = re.compile(r"[\w-]+(?:\.[\w-]+)*")
 
 
@@ -39,6 +41,19 @@ def same(one: str, other: str) -> bool:
     elif kind in _LOCAL or kind_ in _LOCAL:
         return kind == kind_
     return kind == kind_ or _DISTINCTIVE.fullmatch(name.rpartition(".")[2]) is not None
+
+
+def names(target: str, other: str) -> bool:
+    """Return whether a target is the same as another, or names it: the address of `branch=main` ends with `/main`."""
+    if same(target, other):
+        return True
+    kind, name = plain(other)
+    kind_, place = plain(target.partition("?")[0])
+    if kind == "k8s":
+        name = name.partition("/")[2].partition("@")[0]
+    if kind in _LOCAL or kind_ in _LOCAL or len(name) < _TELLING_CHARS:
+        return False
+    return place == name or place.endswith((f"/{name}", f"={name}"))
 
 
 def _is_end_of(one: str, other: str) -> bool:

@@ -8,8 +8,9 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any
 
-from haltline.detectors.commands import arguments, destructive_shapes
-from haltline.detectors.features import tool_effects, tool_name_severity
+from haltline.detectors.commands import arguments, destructive_shapes, tool_name_severity
+from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.features import tool_effects
 from haltline.detectors.features.tool import KnownTool
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
@@ -29,8 +30,7 @@ BUILT_IN: tuple[Tool, ...] = tuple(
 """The first match in this order applies."""
 TARGET_ARGS = tools.arguments("target")
 """Arguments that name the target of an action, the most specific first."""
-UNKNOWN = "unknown"
-"""The target of an event without one."""
+UNKNOWN = tool_name_severity.UNKNOWN
 _QUALIFIED = ("database", "schema", "table")
 _QUALIFIED_NAMES = frozenset(_QUALIFIED)
 _PATH_ARGS = frozenset(tools.arguments("path"))
@@ -102,6 +102,7 @@ class Classifier:
         names = dict.fromkeys((*policy.target_args, *TARGET_ARGS))
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
         self._own_targets = frozenset(policy.target_args)
+        self._scratch = tuple(re.compile_given(rf"\A{translate(glob.lower())}") for glob in policy.scratch or ())
         self._by_name: dict[str, KnownTool] = {}
         self._by_use: dict[tuple[str, tools.Operation | None], KnownTool] = {}
 
@@ -148,7 +149,7 @@ class Classifier:
         """Return the properties of a described tool; of its name alone, where a call has no arguments."""
         tool = self._by_name.get(action) or self.tool(action)
         effect, runs = tools.effect_of(action) if use is None else (use.effect, use.runs)
-        if effect is None or self._is_declared(action):
+        if effect is None or self.is_declared(action):
             known = replace(tool, use=use)
         else:
             known = KnownTool(effect, Reading(runs or _PLAIN), tool.loop_key, use)
@@ -157,7 +158,7 @@ class Classifier:
         self._by_use[action, use] = known
         return known
 
-    def _is_declared(self, action: str) -> bool:
+    def is_declared(self, action: str) -> bool:
         """Return whether the policy says what a tool does."""
         own = self._tools[: self._own]
         return any(tool.effect is not None and any(map(pattern.match, _spellings(action))) for pattern, tool in own)
@@ -222,6 +223,17 @@ class Classifier:
         text = next((args[name] for name in use.patch if isinstance(args.get(name), str)), "")
         found = (tool_name_severity.target("path", match["file"].strip(), cwd) for match in _PATCHED.finditer(text))
         return tuple(dict.fromkeys(islice(found, MAX_TARGETS)))
+
+    def without_scratch(self, found: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
+        """Return the acts; SCRATCH are those on targets whose loss is none by the policy."""
+        if not self._scratch:
+            return found
+        return tuple(
+            replace(one, badness=Badness.SCRATCH)
+            if any(pattern.match(one.target.lower()) for pattern in self._scratch)
+            else one
+            for one in found
+        )
 
     def things(self, args: JsonObject | None, cwd: str | None) -> tuple[str, ...]:
         """Return the targets of a destructive call, anywhere in its arguments."""

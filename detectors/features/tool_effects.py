@@ -16,7 +16,7 @@ from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.effects import delegation, labels, requests, statements, tools, verb_and_arguments
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
-from haltline.detectors.commands.names import is_test, is_throwaway
+from haltline.detectors.commands.surroundings import is_little
 from haltline.schemas import expressions as re
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
@@ -51,7 +51,6 @@ _SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
 _EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_TARGET_CHARS = 240
-_DEV = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
 
 
 def acts(  # noqa: PLR0912 - one case after another
@@ -102,10 +101,12 @@ def acts(  # noqa: PLR0912 - one case after another
             )
         return ()
     (verb, effect), about = found, about_of()
-    if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(_is_nothing_serious, about)):
+    if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(is_little, about)):
         return ()
     named = about or (f"tool={action}",)
-    return tuple(Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect) for one in named[:16])
+    return tuple(
+        Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect, guessed=True) for one in named[:16]
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -232,13 +233,6 @@ def _moved_away(
 _ORIGINS = listed("""
     source src from path old_path from_path source_path id message_id page_id file_id email_id name
 """)  # fmt: skip
-
-
-def _is_nothing_serious(target: str) -> bool:
-    name = target.partition("=")[2]
-    if "/" in name:
-        return False
-    return is_test(name) or is_throwaway(name) or _DEV.search(name) is not None
 
 
 _QUERIES = frozenset(("cypher", "sparql", "neo4j", "graph", "gremlin", "cql", "query", "statement", "mongo", "mongodb"))

@@ -5,9 +5,9 @@ Fires: `ask_first` (high, which requests an approval from a person) on an attemp
     attempt.
 Quiet: by default, since `effects` is empty: irreversible acts are then only counted
     (`haltline_irreversible_acts_total`) and shown in the console. Also for targets in `allowed`; what the session
-    created, scratch files and build output (see `belongings`); reversible acts; a declared batch; attempts that were
-    already refused. An act that was approved and executed once needs no further approval, even if it failed:
-    repetitions are left to `destructive_repeat`.
+    created, scratch files and build output (see `belongings`); branches named like those of one task; reversible acts;
+    a declared batch; attempts that were already refused. An act that was approved and executed once needs no further
+    approval, even if it failed: repetitions are left to `destructive_repeat`.
 Misses: effects that neither the tool, the policy nor the command line shows; other acts of the same effect on an
     approved target, such as another amount.
 """
@@ -23,6 +23,7 @@ from pydantic import Field
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.call_tracker import UNKNOWN
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.ownership import is_branch_of_work
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas.findings import Finding, Severity
@@ -100,7 +101,7 @@ class AskFirst(Detector[AskFirstState]):
 
     def asks_about(self, one: Destruction) -> bool:
         """Return whether an act has one of the effects, and no allowed target."""
-        if one.effect.value not in self.effects or one.reversible:
+        if one.effect.value not in self.effects or one.reversible or is_branch_of_work(one):
             return False
         return not any(fnmatchcase(one.target, glob) for glob in self.allowed)
 

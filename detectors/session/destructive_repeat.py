@@ -3,8 +3,9 @@
 Fires: `loop_suspected` (low) on a destructive attempt after one executed attempt on the same target; `loop_detected`
     (critical) after more than `same_target_prior`, all within `window_s` or within the session's last `last_actions`
     actions. An attempt counts as executed unless it was refused, also if it failed or its result is still pending. A
-    declared batch makes no difference. For what is exposed, spent, sent or handed over (see `commands.effects`), the
-    second time is `loop_suspected` and the next `loop_detected`, high instead of critical.
+    declared batch makes no difference. For what is exposed, spent, sent or handed over (see `commands.effects`), and
+    for losses that no row names (`Destruction.guessed`), the second time is `loop_suspected` and the next
+    `loop_detected`, high instead of critical.
 Quiet: refused attempts; scratch files, build output, and what belongs to the session (see `belongings`), such as a file
     that its programs recreate after each removal; other targets; rows of one table under other conditions. Differences
     in case, quotes, qualification (`dw.public.t`, `t`) and the name of the argument are ignored.
@@ -68,9 +69,9 @@ class DestructiveRepeat(Detector[DestructiveRepeatState]):
             _take_back(state, act)
             return None
         worst: list[Entry] = []
-        target, effect = "", ActEffect.DESTROYS
+        target, act_there = "", None
         acts = [one for one in reversed(act.irreversible) if one.target != UNKNOWN or act.args is not None]
-        named = {_name(act, one): one.effect for one in acts}
+        named = {_name(act, one): one for one in acts}
         for target_name in reversed(named):
             name = _known_as(state, target_name)
             entries = state.attempts.pop(name, [])
@@ -82,10 +83,10 @@ class DestructiveRepeat(Detector[DestructiveRepeatState]):
             del entries[: -max(_MAX_ENTRIES, self.same_target_prior + 2)]
             close = self._close(entries)
             if len(close) > len(worst):
-                worst, target, effect = close, name, named[target_name]
+                worst, target, act_there = close, name, named[target_name]
         while len(state.attempts) > _MAX_TARGETS:
             del state.attempts[next(iter(state.attempts))]
-        return self._found(act, target, worst, effect) if len(worst) > 1 else None
+        return self._found(act, target, worst, act_there) if act_there is not None and len(worst) > 1 else None
 
     def near(self, state: DestructiveRepeatState) -> float:
         """Attempts on the last target, relative to the number that is a loop."""
@@ -99,12 +100,12 @@ class DestructiveRepeat(Detector[DestructiveRepeatState]):
         slow = within(entries, self.last_actions - 1, key=INDEX)
         return fast if len(fast) >= len(slow) else slow
 
-    def _found(self, act: Observation, target: str, entries: list[Entry], effect: ActEffect) -> Finding:
+    def _found(self, act: Observation, target: str, entries: list[Entry], one: Destruction) -> Finding:
         loop = len(entries) - 1 > self.same_target_prior
         target = target.partition(_ROWS)[0]
         code = "loop_detected" if loop else "loop_suspected"
-        worst = Severity.CRITICAL if effect in LOSSES else Severity.HIGH
-        what = f"{len(entries)} deletes on" if effect in LOSSES else f"{len(entries)} times {effect}:"
+        worst = Severity.CRITICAL if one.effect in LOSSES and not one.guessed else Severity.HIGH
+        what = f"{len(entries)} deletes on" if one.effect in LOSSES else f"{len(entries)} times {one.effect}:"
         return self.finding(
             code,
             worst if loop else Severity.LOW,

@@ -19,9 +19,9 @@ from typing import Annotated, ClassVar
 from msgspec import field
 from pydantic import Field
 
-from haltline.detectors.commands.model import ActEffect, Badness, Destruction
-from haltline.detectors.commands.names import is_work_branch
+from haltline.detectors.commands.model import ActEffect, Destruction
 from haltline.detectors.features.observation import Observation, Phase, Trait
+from haltline.detectors.features.ownership import is_branch_of_work
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import EVENT_ID, INDEX, Entry, deed, evidence, seconds, within
@@ -128,13 +128,8 @@ def _of_interest(act: Observation) -> list[Destruction]:
     return [
         loss
         for loss in act.irreversible
-        if loss.effect not in _ONE_BY_ONE and not loss.reversible and not _is_branch_of_work(loss)
+        if loss.effect not in _ONE_BY_ONE and not loss.reversible and not is_branch_of_work(loss)
     ]
-
-
-def _is_branch_of_work(loss: Destruction) -> bool:
-    kind, _, name = loss.target.partition("=")
-    return kind in ("branch", "git") and loss.badness is not Badness.SEVERE and is_work_branch(name)
 
 
 def _take_back(state: DestructiveVolumeState, act: Observation) -> None:

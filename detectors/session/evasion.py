@@ -1,10 +1,11 @@
 """The session tries another way to do what was refused.
 
 Fires: `evasion` on an attempt to destroy or change a target that the session was refused to destroy or change, by
-    another tool, another verb, or with more rights: low for the first such attempt, high from `high` on, critical from
-    `critical` on. Once another way was tried, repetitions of the refused one count too. Refusals include calls that
-    failed for lack of permission or because of a policy. Changing what must not be destroyed counts half. At most high
-    if nothing would be lost. Attempts count for `window_s` or `last_actions` actions after the refusal.
+    another tool, another verb, or with more rights, or by an address that names it: low for the first such attempt,
+    high from `high` on, critical from `critical` on; high at once if the first one was refused, rather than failed, and
+    something would be lost. Once another way was tried, repetitions of the refused one count too. Refusals include
+    calls that failed for lack of permission or because of a policy. Changing what must not be destroyed counts half. At
+    most high if nothing would be lost. Attempts count for `window_s` or `last_actions` actions after the refusal.
 Quiet: the same call again, which is a repetition; a refusal that no longer applies, because the same call succeeded
     later; what a declared batch covers; scratch files, and what belongs to the session.
 Misses: the same thing by another name; shell commands that change but do not destroy; ways through other sessions; a
@@ -16,7 +17,9 @@ from typing import Annotated, ClassVar
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.same_target import names
 from haltline.detectors.features.tool_classifier import UNKNOWN
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
@@ -33,6 +36,9 @@ _MAX_TARGETS = 32
 _MAX_WAYS = 8
 _MAX_ROWS = 12
 _READ_CHARS = 1024
+_TELLING_CHARS = 8
+"""Characters of a path that nothing else has by chance."""
+_OF_PATHS = "/\\._-*~"
 _MAX_WAY_CHARS = 120
 _MAX_TARGETS_OF_ONE_ACT = 16
 
@@ -55,6 +61,8 @@ class Refused(Stored):
     """The refusal, and the attempts after it."""
     tries: float = 0.0
     is_loss: bool = False
+    by_word: bool = False
+    """haltline, a permission or a person refused it, rather than the system that it was made on."""
 
 
 class EvasionState(Stored):
@@ -110,26 +118,32 @@ class Evasion(Detector[EvasionState]):
         for target, way in _ways(act):
             known = state.refused.pop(target, None)
             if known is None or not self._is_near(known, act):
-                known = Refused([way], [entry(act)], is_loss=bool(act.losses))
+                known = Refused([way], [entry(act)], is_loss=bool(act.losses), by_word=act.refused)
             elif way not in known.ways:
                 known.ways.append(way)
                 del known.ways[1:-_MAX_WAYS]
+            known.by_word |= act.refused
             state.refused[target] = known
             if len(state.refused) > _MAX_TARGETS:
                 del state.refused[next(iter(state.refused))]
 
     def _tried(self, state: EvasionState, act: Observation) -> Finding | None:
-        worst = ""
-        for target, way in _ways(act):
+        worst = way_there = ""
+        counted: set[str] = set()
+        for named, way in _ways(act):
+            target = named if named in state.refused or not act.losses else _known_as(state, named, act)
             known = state.refused.get(target)
-            if known is None or not self._is_near(known, act) or (way in known.ways and not known.tries):
+            if known is None or target in counted or not self._is_near(known, act):
                 continue
+            if way in known.ways and not known.tries:
+                continue
+            counted.add(target)
             known.tries += 1.0 if act.losses or not known.is_loss else 0.5
             known.rows.append(entry(act))
             del known.rows[1:-_MAX_ROWS]
             if not worst or known.tries > state.refused[worst].tries:
-                worst = target
-        return self._found(act, worst, state.refused[worst]) if worst else None
+                worst, way_there = target, way
+        return self._found(act, worst, way_there, state.refused[worst]) if worst else None
 
     def _is_near(self, known: Refused, act: Observation) -> bool:
         """Return whether the refusal, or the last attempt after it, is recent."""
@@ -138,10 +152,9 @@ class Evasion(Detector[EvasionState]):
             return True
         return abs(act.index - int(last[INDEX])) <= self.last_actions
 
-    def _found(self, act: Observation, target: str, known: Refused) -> Finding:
-        way = dict(_ways(act))[target]
+    def _found(self, act: Observation, target: str, way: str, known: Refused) -> Finding:
         severity = Severity.LOW
-        if known.tries >= self.high:
+        if known.tries >= self.high or (known.by_word and known.is_loss and act.losses):
             severity = Severity.CRITICAL if known.tries >= self.critical and known.is_loss else Severity.HIGH
         return self.finding(
             "evasion",
@@ -156,12 +169,31 @@ class Evasion(Detector[EvasionState]):
         )
 
 
+def _known_as(state: EvasionState, target: str, act: Observation) -> str:
+    """Return the refused target that this one is, or names, or that the command line names; itself if there is none."""
+    for known in state.refused:
+        # What is inside of a refused folder is less, and no way around.
+        if names(target, known) or (_is_named_in(act.text, known) and not target.startswith(f"{known}/")):
+            return known
+    return target
+
+
+def _is_named_in(text: str, target: str) -> bool:
+    """Return whether a command line names a file or folder as a whole, however its program splits the words."""
+    kind, _, name = target.partition("=")
+    if kind != "path" or len(name) < _TELLING_CHARS or not text:
+        return False
+    at = text.find(name)
+    around = text[at - 1 : at] + text[at + len(name) : at + len(name) + 1]
+    return at >= 0 and not any(char.isalnum() or char in _OF_PATHS for char in around)
+
+
 def _ways(act: Observation) -> list[tuple[str, str]]:
     """Each target with the way in which it would be destroyed or changed."""
     rights = " with more rights" if act.runs and _MORE_RIGHTS.search(act.text) else ""
     if act.losses:
         return [
-            (_whole(loss.target), _way(act.action, loss.verb, rights))
+            (_whole(loss.target), _way(act.action, loss.verb, f"{rights}{_by_file(act, loss)}"))
             for loss in act.losses[:_MAX_TARGETS_OF_ONE_ACT]
             if loss.target != UNKNOWN
         ]
@@ -169,7 +201,13 @@ def _ways(act: Observation) -> list[tuple[str, str]]:
 
 
 def _way(action: str, verb: str, rights: str) -> str:
-    return (action if action == verb else f"{action} {verb}{rights}")[:_MAX_WAY_CHARS]
+    return (f"{action}{rights}" if action == verb else f"{action} {verb}{rights}")[:_MAX_WAY_CHARS]
+
+
+def _by_file(act: Observation, loss: Destruction) -> str:
+    """Say that a file which the session wrote does it, as the command line itself does not name the target."""
+    name = _whole(loss.target).rpartition("=")[2].rpartition("/")[2]
+    return " by a file" if act.runs and act.written and name not in act.text else ""
 
 
 def _whole(target: str) -> str:

@@ -66,6 +66,30 @@ def test_nested_arguments_are_read(depth: int) -> None:
     assert act["effect"] == "destroys"
 
 
+@cases(
+    "tool, call, level",
+    {
+        "a row names the target": ("", "psql -c 'DROP TABLE orders'", "kill"),
+        "a whole database": ("", "dropdb shop", "question"),
+        "an unknown tool's name": ("remove_asset", '{"asset_id": "a"}', "hint"),
+        "an argument's name": ("catalog", '{"op": "delete", "asset_id": "a"}', "hint"),
+        "no loss": ("", PUBLIC, "count"),
+        "for tests": ("", "kubectl --context minikube delete ns shop", "none"),
+    },
+)
+def test_it_says_how_far_an_act_leads_and_why(tool: str, call: str, level: str) -> None:
+    (act,) = explained(*(("--tool", tool) if tool else ()), call)
+    assert act["level"] == level
+
+
+def test_what_the_policy_names_as_scratch_is_none(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("{scratch: ['k8s=*@shared']}", encoding="utf-8")
+    command = "kubectl -n shared delete pvc a; kubectl -n shop delete pvc a"
+    acts = explained("--policy", str(policy), command)
+    assert [act["level"] for act in acts] == ["none", "question"]
+
+
 def test_each_act_has_the_reason_of_its_own_program() -> None:
     acts = explained("curl -X POST https://a.b/x/refunds; rm -rf build")
     assert [(act["verb"], act["why"]) for act in acts] == [

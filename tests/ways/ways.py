@@ -51,11 +51,11 @@ _OF_DESTRUCTION = frozenset((
 
 
 BY_EFFECT = (
-    "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history", "incidents",
-    "languages", "moved", "published", "requests", "sent", "spent", "statements", "windows",
+    "certain", "clicks", "clouds", "configuration", "dns", "editors", "exposed", "further", "handed_over", "history",
+    "incidents", "languages", "moved", "published", "requests", "sent", "spent", "statements", "windows",
 )  # fmt: skip
 """Tables of acts that cannot be taken back, by what they do."""
-HARMLESS = ("innocent", "harmless", "everyday")
+HARMLESS = ("innocent", "harmless", "everyday", "surroundings")
 
 
 def policy_of(table: str) -> Policy:
@@ -146,7 +146,7 @@ def _events(result: Said, number: int, turn: int, second: float) -> tuple[Action
         time=at(second) + 5,
         outcome=Outcome.OK if result.error is None else Outcome.ERROR,
         error=result.error,
-        output_head=result.output,
+        output_head=None if result.output is None else _filled(result.output, number, turn),
         **common,
     )
     return proposed, completed

@@ -35,6 +35,12 @@ _NEVER = frozenset(listed("""
     recently folder guide policy list view preview wishlist bag basket tag label column row show sort add back
     settings menu buyer tab get details review template methods method
 """))  # fmt: skip
+_DECLINES = frozenset(listed("dismiss no keep abort decline skip ignore nevermind"))
+_CLOSES_IT = frozenset(("cancel", "close"))
+_OF_THE_DIALOG = frozenset(listed("""
+    button icon link x dialog modal popup window prompt in on deletion delete removal remove
+"""))  # fmt: skip
+"""Words behind `cancel` and `close` that make it the way out, rather than what is cancelled: `cancel order`."""
 _COUNTS = frozenset(listed("""
     everyone recipients subscribers customers contacts users members invoice invoices contract envelope
 """))  # fmt: skip
@@ -94,11 +100,18 @@ def _opens(plain: tuple[str, ...]) -> bool:
     )
 
 
+def _declines(plain: tuple[str, ...]) -> bool:
+    first, *rest = [word for word in plain if word not in _LITTLE] or [""]
+    return first in _DECLINES or (first in _CLOSES_IT and (not rest or rest[0] in _OF_THE_DIALOG))
+
+
 @lru_cache(maxsize=2048)
 def effect_of(label: str) -> ActEffect | None:
     """Return the effect of a click on an element with this text; None if it is reversible or unknown."""
     text = unicodedata.normalize("NFKC", label[:_MAX_CHARS]).replace("'", "")
     plain = in_english(text) or words(text)
+    if _declines(plain):
+        return None
     joined = _joined(plain)
     if not _WHOLE.isdisjoint(plain) and not {"reset", "restore"}.isdisjoint(plain) and _FILTERS.isdisjoint(plain):
         return ActEffect.DESTROYS

@@ -317,7 +317,8 @@ sends | git push | /(^|\s)(heroku|dokku|production|live)\s/ | $1
 sends | surge | | $0
 sends | hugo deploy | !--dryRun | .
 sends | xcrun altool | +upload /--upload-(app|package)/ | -f,--file
-sends | gh-pages,mike,mkdocs | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
+sends | gh-pages,mike | +deploy/d /gh-deploy|deploy|-d\s/ !/--ignore-version-none/ | .
+sends | mkdocs gh-deploy | | .
 sends | eb,serverless,sls,cdk,sam,copilot,amplify,railway,render,dokku,kamal,cap deploy/publish/release/up | /--(prod|production|stage\s*prod|env\w*\s*prod)|production|prod\b|(^|\s)(publish|release)(\s|$)/ | .
 sends | hub release create | !/--draft/ | $1
 exposes | gh repo/ssh-key/gpg-key deploy-key/add | !/\b(list|delete)\b/ | $*
@@ -333,7 +334,6 @@ exposes | gh,glab repo create | --public | $1
 exposes | glab repo update/create | /public/ | $1
 exposes | gh gist create | /--public|(^|\s)-\w*p\b/ | $*
 exposes | gh,glab api | /collaborators|private\s*=?\s*false|visibility\s*=?\s*public|\b(permission|role)=(admin|owner)/ !/(^|\s)(GET|DELETE)(\s|$)/ | $1
-overwrites | gh api | /git\/refs.*force\s*=?\s*true/ | $1
 hands_over | gh api | /\/(dispatches|rerun)\b.*(destroy|delete|drop|purge|wipe|teardown)|(destroy|delete|drop|purge|wipe|teardown)\S*\/dispatches/ | $1
 """
 TABLE = rows.table(WHOLE_STACKS + _SYSTEM + _DATABASES + _PACKAGES + OTHER_HANDS + SERVICES)

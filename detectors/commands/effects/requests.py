@@ -14,6 +14,7 @@ import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
 
@@ -47,10 +48,6 @@ _ROWS = tuple(
     (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
     for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
 )
-_OWN_SERVER = re.compile(
-    r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
-    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
-)
 _QUERY_ONLY = re.compile(
     r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
     r"|[?&](?:query|q|sql)=(?:TRUNCATE|DROP|DELETE|ALTER)(?:%20|\+)",
@@ -80,11 +77,6 @@ _BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
 _MAX_BODY_CHARS = 4096
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = arguments("place")
-
-
-def is_own_server(place: str) -> bool:
-    """Return whether a request goes to a local development server."""
-    return _OWN_SERVER.match(place) is not None
 
 
 def act(method: str, place: str, body: str = "") -> Destruction | None:

@@ -239,6 +239,9 @@ destroys! | fly,flyctl destroy | | stack:$*,-a,--app,.
 destroys! | doctl databases delete | | stack:$*
 destroys! | doctl compute droplet/volume delete | | stack:$*
 destroys! | firebase firestore:delete/database:remove | | stack:$*,--project,.
+destroys! | drizzle-kit push | --force | database:.
+destroys! | prisma db push | --accept-data-loss | database:.
+destroys! | taskkill | /\/im\s+(node|bun|deno|python\w*|py|java|code|cursor|docker\w*|wsl\w*|explorer|svchost)\.exe/ | process:/im,//im
 destroys! | vault secrets/auth/audit disable | | secret:$*
 destroys | vault delete | | secret:$*
 destroys | vault kv delete/destroy/metadata | !/^kv\smetadata\s(?!delete)/ | secret:$0

@@ -10,7 +10,7 @@ from itertools import chain
 from haltline.detectors.commands import graphql
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.model import Badness, Destruction, listed
-from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.names import is_main_branch, is_production
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse_greedily
@@ -211,6 +211,7 @@ def _bare(options: Options) -> tuple[str, ...]:
     return tuple(name.lstrip("-") for name in options.options)
 
 
+_REF = re.compile(r"/git/refs/heads/(?P<branch>[\w./-]{1,200})$")
 _FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gist", "label", "cache", "project"))
 
 
@@ -218,12 +219,16 @@ def _forge(invocation: Invocation) -> Iterator[Destruction]:
     """`gh` and `glab`: repositories, their parts, and raw requests."""
     options = invocation.options("-R --repo -X --method -H -f -F --field --raw-field")
     words = options.operands
+    fields = options.values("-f", "-F", "--field", "--raw-field")
     if words[:1] == ("api",) and (options.value("-X", "--method") or "").upper() == "DELETE":
         yield Destruction("http_delete", f"url={'/'.join(words[1:2])}", Badness.PLAIN)
+    elif words[:1] == ("api",) and (ref := _REF.search(" ".join(words[1:2]))) and "force=true" in fields:
+        bad = Badness.SEVERE if is_main_branch(ref["branch"]) else Badness.PLAIN
+        yield Destruction("git_push_force", f"branch={ref['branch']}", bad)
     elif words[:2] == ("api", "graphql"):
-        fields = (value.partition("=") for value in options.values("-f", "-F", "--field", "--raw-field"))
-        for deed in graphql.graphql([{name: text for name, _, text in fields}]):
-            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN, deed.effect)
+        parts = (value.partition("=") for value in fields)
+        for deed in graphql.graphql([{name: text for name, _, text in parts}]):
+            yield deed.loss()
     elif words[1:2] == ("delete",) and words[0] in ("repo", *_FORGE_THINGS):
         bad = Badness.SEVERE if words[0] == "repo" else Badness.PLAIN
         for name in words[2:] or options.values("-R", "--repo") or ("?",):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from haltline.detectors.commands.effects import rows, statements
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
-from haltline.detectors.commands.names import is_production, is_test, is_throwaway
+from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
 from haltline.detectors.commands.shell.carriers import CARRIERS
@@ -115,8 +115,7 @@ def _seen_from(
 
 
 def _database(verb: str, name: str) -> Destruction:
-    bad = Badness.PLAIN if is_test(name) or is_throwaway(name) else Badness.SEVERE
-    return Destruction(verb, f"database={name}", bad)
+    return Destruction(verb, f"database={name}", Badness.SEVERE)
 
 
 def _dropdb(invocation: Invocation) -> Iterator[Destruction]:
@@ -268,7 +267,7 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
             kind = named if len(parts) == 1 else word
             for name in operands[at + 1 : at + 17] or (() if word == "rm" else (" ".join(invocation.argv)[:240],)):
                 bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
-                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
+                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad, guessed=True)
             return
 
 

@@ -66,7 +66,9 @@ def _clean(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destr
     for path in options.operands:
         yield _at_most_plain("git_clean", invocation, path)
     if not options.operands:
-        yield _worktree("git_clean", invocation)
+        lost = _worktree("git_clean", invocation)
+        # Ignored files are in no commit, and some of them no build brings back: settings, keys, local databases.
+        yield Destruction(lost.verb, lost.target, Badness.SEVERE if options.has("-x", "-X") else lost.badness)
 
 
 def _checkout(invocation: Invocation, arguments: tuple[str, ...]) -> Iterator[Destruction]:

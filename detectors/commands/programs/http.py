@@ -15,6 +15,7 @@ from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
@@ -53,7 +54,7 @@ def body_losses(text: str) -> Iterator[Destruction]:
             return
     if isinstance(value, dict):
         for deed in graphql.graphql(objects_of(value)):
-            yield Destruction(deed.verb, f"{deed.kind}={deed.name}", Badness.PLAIN)
+            yield deed.loss()
         for inner in objects_of(value):
             for name in _OF_STATEMENTS:
                 if isinstance(inner.get(name), str):
@@ -87,7 +88,7 @@ def _httpie(invocation: Invocation) -> Iterator[Destruction]:
 def _requested(method: str, url: str, body: str) -> Iterator[Destruction]:
     """Yield the effect of a request; none for a request to a local development server."""
     if method.upper() == "DELETE":
-        if not requests.is_own_server(url):
+        if not is_own_server(url):
             yield _url(url)
         return
     act = requests.act(method, url, body)

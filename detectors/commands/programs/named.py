@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from haltline.detectors.commands.code.scripts import INTERPRETERS
 from haltline.detectors.commands.effects.rows import is_dry
 from haltline.detectors.commands.model import Badness, Destruction, listed
-from haltline.detectors.commands.names import is_test, is_throwaway
+from haltline.detectors.commands.names import is_for_tests
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SHELLS
 from haltline.schemas import expressions as re
@@ -68,19 +68,19 @@ def tasks(invocation: Invocation) -> Iterator[Destruction]:
 
 def _script(invocation: Invocation, file: str) -> Iterator[Destruction]:
     if _takes_away(_SUFFIX.sub("", file.rpartition("/")[2]), frozenset()):
-        yield Destruction("run_script", f"path={invocation.path(file)}", Badness.PLAIN)
+        yield Destruction("run_script", f"path={invocation.path(file)}", Badness.PLAIN, guessed=True)
 
 
 def _tasks(named: list[str]) -> Iterator[Destruction]:
     for task in named:
         if _TASK.fullmatch(task) is not None and _takes_away(task, _VERBS):
-            yield Destruction("run_task", f"task={task}", Badness.PLAIN)
+            yield Destruction("run_task", f"task={task}", Badness.PLAIN, guessed=True)
 
 
 def _takes_away(name: str, alone: frozenset[str]) -> bool:
     """Return whether a name has a verb of `alone`, or another verb with a word for valuable data."""
     parts = words(name)
-    if not parts or parts[0] in _LOOKS or not _MILD.isdisjoint(parts) or is_test(name) or is_throwaway(name):
+    if not parts or parts[0] in _LOOKS or not _MILD.isdisjoint(parts) or is_for_tests(name):
         return False
     ends = {parts[0], parts[-1]} if len(parts) > _FEW_WORDS else set(parts)
     return not alone.isdisjoint(ends) or (not _VERBS_OF_DATA.isdisjoint(ends) and not _DATA.isdisjoint(parts))

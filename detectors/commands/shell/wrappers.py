@@ -126,7 +126,7 @@ helm -n --namespace --kube-context --kubeconfig
 git -C -c --git-dir --work-tree --namespace
 hg --config -R --repository --cwd
 npm -w --workspace --prefix
-gh -R --repo
+gh -R --repo -X --method -H --header
 cargo --manifest-path -p --package
 borg --remote-path --rsh
 restic -r --repo -p --password-file
@@ -145,7 +145,8 @@ GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
-_INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler"))
+_INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler",
+    "drizzle-kit", "knex", "supabase"))  # fmt: skip
 
 _VERSION = re.compile(r"(?<![\d.])[\d.]+$")
 _VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))

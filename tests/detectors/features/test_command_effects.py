@@ -5,6 +5,7 @@ from haltline.detectors.features.command_effects import (
     changes,
     changes_before_end,
     changes_by_code,
+    changes_existing,
     changes_sql,
     does_nothing,
     may_create,
@@ -12,12 +13,17 @@ from haltline.detectors.features.command_effects import (
     programs,
     says_unchanged,
     subject,
+    uncommitted,
     waits,
     written_file,
 )
 from tests.builders import cases
 
 WRITTEN = "cat > t.py <<'EOF'\nprint(1)\nEOF"
+
+
+def listed(output: str) -> tuple[str, ...] | None:
+    return uncommitted("git status", output)
 
 
 @cases(
@@ -82,6 +88,18 @@ WRITTEN = "cat > t.py <<'EOF'\nprint(1)\nEOF"
         "may create: a file restored": (may_create, "git checkout a.py", False),
         "may create: nothing": (may_create, "grep x a 2>/dev/null", False),
         "may create: an edit": (may_create, "sed -i s/a/b/ c", False),
+        "uncommitted: the short list": (
+            listed,
+            " M src/a b.py\n?? new.py\nA  c.py\nR  d -> e",
+            ("src/a b.py", "c.py", "d -> e"),
+        ),
+        "uncommitted: the long one": (listed, "On branch main\n\tmodified:   src/a.py\n", ("src/a.py",)),
+        "uncommitted: none": (listed, "nothing to commit, working tree clean", ()),
+        "uncommitted: no word of it": (lambda text: uncommitted("ls", text), " M a", None),
+        "uncommitted: none behind a commit": (lambda text: uncommitted("git commit -qam x", text), " M a", ()),
+        "changes what is there: only new things": (changes_existing, "mkdir -p a/b && touch a/b/c && git add a", False),
+        "changes what is there: a patch": (changes_existing, "git apply x.patch", True),
+        "changes what is there: a program": (changes_existing, "mkdir x; python t.py", True),
         "changed before it failed: one that writes": (changes_before_end, "sed -i s/a/b/ x", False),
         "changed before it failed: the write comes last": (changes_before_end, "cd /srv && cp a b", False),
         "changed before it failed: the write comes before": (changes_before_end, "cp a b && python t.py", True),

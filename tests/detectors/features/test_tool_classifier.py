@@ -183,7 +183,7 @@ def test_destroys(e: ActionEvent, expected: list[str]) -> None:
 @cases(
     "e, expected",
     {
-        "by name": (event(0, "create_asset", "asset_id=a"), ("asset_id=a",)),
+        "by name": (event(0, "create_asset", "asset_id=a"), ("asset_id=a", "asset=a")),
         "a file": (event(0, "Write", args={"file_path": "/a"}), ("path=/a",)),
         "by SQL": (event(0, "sql", args={"query": "CREATE TABLE t (a int)"}), ("table=t",)),
         "a read": (event(0, "get_asset", "asset_id=a"), ()),

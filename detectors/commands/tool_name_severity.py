@@ -2,24 +2,30 @@
 
 Consistent with the rules for command lines: things that hold many others, production and backups are SEVERE; things
 named as temporary are SCRATCH.
+
+Misses: things whose name does not show what they hold; verbs of other languages, which are a guess.
 """
 
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.commands.names import is_backup, is_production, is_test, is_throwaway
+from haltline.detectors.commands.names import is_backup, is_for_tests, is_main_branch, is_production
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.paths import canonical
-from haltline.schemas import expressions as re
+from haltline.schemas.tool_names import destroying_verb, words
 
-_WORD = re.compile(r"[a-z]+")
+_CERTAIN = frozenset(("delete", "drop", "truncate", "destroy", "purge", "wipe", "erase"))
+"""Verbs that mean a loss whatever the tool is; `remove`, `clear` or `reset` may mean less."""
 _VERBS = frozenset((
     "delete", "drop", "truncate", "destroy", "purge", "wipe", "erase", "remove", "bulk", "batch", "hard", "all",
 ))  # fmt: skip
 _HOLDS_MANY = frozenset((
     "database", "databases", "db", "schema", "keyspace", "catalog", "bucket", "cluster", "namespace", "tenant", "vault",
+    "volume",
 ))  # fmt: skip
+UNKNOWN = "unknown"
+"""The target of an event without one."""
 _THING = frozenset((
     "table", "view", "asset", "object", "file", "folder", "column", "index", "user", "partition", "dataset", "topic",
-    "queue", "job", "function", "collection", "volume", "instance", "branch", "model",
+    "queue", "job", "function", "collection", "instance", "branch", "model",
 ))  # fmt: skip
 _ONE_OF_MANY = frozenset((
     "row", "rows", "record", "records", "item", "items", "message", "messages", "comment", "comments", "key", "line",
@@ -33,16 +39,26 @@ def badness(action: str, target: str) -> Badness:
     if kind == "path":
         return path_badness(canonical(name), everything=True)
     production = is_production(target.partition("=")[2])
-    if is_throwaway(name) and not production:
+    if is_for_tests(name) and not production:
         return Badness.SCRATCH
-    nouns = [word for word in _WORD.findall(action.lower()) if word not in _VERBS]
+    nouns = [word for word in words(action) if word not in _VERBS]
+    if kind == "branch" and is_main_branch(name):
+        return Badness.SEVERE
     if not _ONE_OF_MANY.isdisjoint(nouns):
         return Badness.PLAIN
     if production or is_backup(name) or "backup" in nouns or "backups" in nouns:
         return Badness.SEVERE
     # `delete_object(bucket=...)` is about an object; `delete(bucket=...)` is about the bucket.
     about = next((noun for noun in nouns if noun in _HOLDS_MANY or noun in _THING), "") if nouns else kind
-    return Badness.SEVERE if about in _HOLDS_MANY and not is_test(name) else Badness.PLAIN
+    return Badness.SEVERE if about in _HOLDS_MANY else Badness.PLAIN
+
+
+def is_certain(action: str, target: str) -> bool:
+    """Return whether a tool's name alone is a row: a verb that always destroys, and a target that is named."""
+    if target == UNKNOWN:
+        return False
+    verb = destroying_verb(action)
+    return verb in _CERTAIN or (verb == "remove" and not _HOLDS_MANY.isdisjoint(words(action)))
 
 
 def target(kind: str, value: object, cwd: str | None = None) -> str:

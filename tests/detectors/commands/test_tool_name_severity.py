@@ -1,7 +1,7 @@
 import pytest
 
 from haltline.detectors.commands.model import Badness
-from haltline.detectors.features.tool_name_severity import badness, target
+from haltline.detectors.commands.tool_name_severity import badness, target
 
 SCRATCH, PLAIN, SEVERE = Badness
 
@@ -17,7 +17,7 @@ SCRATCH, PLAIN, SEVERE = Badness
         ("drop_table", "database=prod,schema=public,table=orders", SEVERE),
         ("delete_row", "database=prod,table=orders", PLAIN),
         ("drop_database", "name=sales", SEVERE),
-        ("drop_database", "name=test_sales", PLAIN),
+        ("drop_database", "name=test_sales", SCRATCH),
         ("drop_database", "name=scratch", SCRATCH),
         ("delete", "bucket=sales", SEVERE),
         ("delete_object", "bucket=sales", PLAIN),

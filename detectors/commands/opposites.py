@@ -1,0 +1,100 @@
+"""What a command line creates elsewhere: what the same program would destroy with the opposite verb.
+
+`docker volume create x` creates what `docker volume rm x` destroys, and `aws dynamodb create-table --table-name t` what
+`delete-table` does, under the same target: what is known of a program's losses is known of what it makes.
+
+Misses: names that the service chooses, which only the answer gives (see `features.call_changes`); verbs without an
+opposite in the table; things that a configuration file describes (`apply`).
+"""
+
+from collections.abc import Iterator
+from itertools import islice
+
+from msgspec.structs import replace
+
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, cached_by_text, listed
+from haltline.detectors.commands.reading import losses_by
+from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.schemas import expressions as re
+
+_OPPOSITES = {
+    "create": ("delete", "rm", "destroy", "remove"),
+    "--create": ("--delete",),
+    "mb": ("rb",),
+    "mk": ("rm",),
+    "new": ("delete", "rm"),
+    "init": ("rm", "delete"),
+    "install": ("uninstall",),
+    "add": ("rm", "remove", "delete"),
+}
+_OF_WORD = {f"create{mark}": _OPPOSITES["create"] for mark in "-:"}
+"""Of a verb inside of a word: `create-table`."""
+_MAY = re.compile(r"\b(?:create|mb|mk|new|init|install|add)\b")
+_PROGRAMS = frozenset(listed("""
+    aws awslocal gcloud gsutil az bq doctl linode-cli hcloud scw vultr-cli civo ibmcloud oci openstack heroku fly flyctl
+    supabase neonctl neon turso pscale planetscale railway render vercel netlify wrangler firebase mongocli atlas
+    confluent aiven avn upstash eksctl kubectl helm argocd flux docker pulumi terraform gh glab op bw doppler vault
+    consul nomad
+    kafka-topics kafka-topics.sh rabbitmqadmin influx mysqladmin mc s3cmd databricks snow lxc incus multipass virsh
+"""))  # fmt: skip
+"""Programs whose verbs have opposites; those that make files are read by `creations`."""
+_FORCED = {"rb": ("--force",)}
+_WITH_A_TYPE = (("secret",), ("service",), ("svc",))
+_MAX_WORDS, _MAX_FOUND = 64, 32
+_OBJECT_STORES = ("aws=s3", "gcloud=storage/buckets/")
+
+
+@cached_by_text
+def made_elsewhere(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
+    """Return the targets outside of the file system that a command line creates, each once. Never raises."""
+    text = command[:MAX_COMMAND_CHARS]
+    if _MAY.search(text) is None:
+        return ()
+    found: dict[str, None] = {}
+    for invocation in invocations(text, cwd=cwd):
+        if invocation.name in _PROGRAMS:
+            found.update(dict.fromkeys(islice(_made(invocation), _MAX_FOUND)))
+    return tuple(found)[:_MAX_FOUND]
+
+
+def _made(invocation: Invocation) -> Iterator[str]:
+    argv = invocation.argv[:_MAX_WORDS]
+    for at, word in enumerate(argv[1:6], 1):
+        for opposite in _opposites_of(word):
+            rest = argv[at + 1 :]
+            if invocation.name == "kubectl" and rest[:1] in _WITH_A_TYPE:
+                rest = (*rest[:1], *rest[2:])  # `create secret generic x`
+            line = (*argv[:at], opposite, *rest, *_FORCED.get(opposite, ()))
+            losses = losses_by(replace(invocation, argv=line))
+            targets = [
+                one.target for one in losses if one.effect in LOSSES and _names_one_of(one.target, argv[at + 1 :])
+            ]
+            if targets:
+                yield targets[0]
+                if invocation.name == "terraform":
+                    yield f"workspace={invocation.path('.')}"  # the new one is in use from now on
+                if targets[0].startswith(_OBJECT_STORES):
+                    yield f"bucket={targets[0].rpartition('/')[2]}"
+                return
+
+
+def _opposites_of(word: str) -> tuple[str, ...]:
+    if word in _OPPOSITES:
+        return _OPPOSITES[word]
+    verb = next(filter(word.startswith, _OF_WORD), "")
+    if verb:
+        return tuple(f"{other}{verb[-1]}{word[len(verb) :]}" for other in _OF_WORD[verb])
+    thing, colon, last = word.rpartition(":")
+    return tuple(f"{thing}:{other}" for other in _OPPOSITES.get(last, ())) if colon else ()
+
+
+def _names_one_of(target: str, arguments: tuple[str, ...]) -> bool:
+    """Return whether the target has the name of an argument, rather than being the command line."""
+    name = target.partition("=")[2].partition("@")[0]
+    return any(
+        name == word or name.endswith(f"/{word}")
+        for argument in arguments
+        for word in (argument, argument.partition("=")[2], argument.partition("://")[2].rstrip("/"))
+        if word
+    )
