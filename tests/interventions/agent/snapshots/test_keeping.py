@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from haltline.interventions.agent.calls.guarded_call import wait
 from haltline.interventions.agent.checkpoints import CannotKeep, CannotRestore
 from haltline.interventions.agent.snapshots import before_call, repository
 from haltline.interventions.agent.snapshots.before_call import Looked, look
@@ -40,7 +41,7 @@ def looked(command: str, folder: Path, own: OwnFiles | None = None) -> Looked | 
     try:
         while True:
             future, wait_s = next(steps)
-            future.result(wait_s)
+            wait(future, wait_s)
     except StopIteration as done:
         result: Looked | None = done.value
         return result
@@ -321,6 +322,8 @@ def test_a_git_that_hangs_is_given_up(tree: Path, tmp_path: Path, monkeypatch: p
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     with pytest.raises(CannotKeep, match="took longer than"):
         Repository(str(tree), budget_s=0.2).look(repository.Specs(()), lambda _: False)
+    monkeypatch.setattr(before_call, "LOOK_S", 0.2)
+    assert outcome("git reset --hard", tree) == ASKS
 
 
 def test_only_the_newest_are_kept(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
