@@ -18,7 +18,7 @@ from typing import Any, Final
 import pytest
 
 import haltline
-from haltline.interventions.agent.redaction.forms import of_kinds
+from haltline.interventions.agent.redaction.forms import TABLE, _form_of, behind_word
 from haltline.schemas import expressions
 from tests.schemas.expression_texts import text, units
 
@@ -55,7 +55,8 @@ def registered() -> dict[str, list[re.Pattern[Any]]]:
         found[name] += _in_calls(Path(str(module.__file__)))
     for expression, name in expressions.compiled.items():
         found[name].append(expression)
-    found[KINDS] = [re.compile(one) for one in of_kinds()]
+    of_kinds = *(_form_of(row).pattern for row in TABLE["forms"]), *map(behind_word, TABLE["beside"])
+    found[KINDS] = [re.compile(one) for one in of_kinds]
     return {name: found[name] for name in sorted(found) if found[name]}
 
 

@@ -179,11 +179,6 @@ def _relaxed(form: str, most: int) -> str:
     return _COUNT.sub(fewer, form)
 
 
-def of_kinds() -> list[str]:
-    """Return the regular expressions of all rows."""
-    return [form.pattern for form in map(_form_of, TABLE["forms"])] + [behind_word(row) for row in TABLE["beside"]]
-
-
 def behind_word(row: dict[str, Any]) -> str:
     """Return the regular expression of a secret beside a word."""
     return rf"(?:{row['form']})(?![A-Za-z0-9+/_=-])"
