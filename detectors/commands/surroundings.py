@@ -125,6 +125,7 @@ def _read() -> dict[str, list[_Row]]:
 
 _ROWS = _read()
 _CLUSTER, _SPARE = _VALUES["a_cluster"], _VALUES["a_spare_number"]
+_ONLY_NEAR = (_VALUES["development"], _SPARE)
 
 
 class _Place(NamedTuple):
@@ -184,30 +185,11 @@ def _place(invocation: Invocation) -> _Place:
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
     words = [word[:_MAX_CHARS] for word in (*invocation.argv[:_MAX_WORDS], *invocation.assigned)]
     everything = any(_VARIABLE.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned)
-    inside = remote = False
     valued = _valued(argv)
-    for row in (*_ROWS["*"], *_ROWS.get(name, ())):
-        if not row.options:
-            everything = True
-        elif not row.patterns:
-            everything |= not row.options.isdisjoint(argv)
-        else:
-            values = [value for option, value in valued if option in row.options]
-            everything |= any(_CLUSTER in row.patterns and _CLUSTER.fullmatch(value) for value in values)
-            if _NAMES_A_DATABASE in row.options:
-                before = ("", *argv)
-                operands = [
-                    word
-                    for at, word in enumerate(argv)
-                    if word[:1] != "-" and " " not in word and before[at] not in _OF_CONNECTIONS
-                ]
-                values += [word[:_MAX_CHARS].rpartition("/")[2] for word in operands]
-            inside |= any(pattern.fullmatch(value) for value in values for pattern in row.patterns)
-    unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
-    everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
-    everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
     hosts = [value for option, value in valued if option in _HOST_OPTIONS]
+    hosts += [option[2:] for option, _ in valued if option[:2] == "-h" and len(option) > len("-h")]
     hosts += [one.partition("=")[2] for one in invocation.assigned if one.startswith(("PGHOST=", "MYSQL_HOST="))]
+    inside = remote = False
     for word in words:
         address = _ADDRESS.search(word)
         if address is None or not (address["file"] or address["scheme"] in _OF_DATABASES):
@@ -221,10 +203,30 @@ def _place(invocation: Invocation) -> _Place:
         hosts.append(address["host"])
         remote |= not near and not tests
     near = all(_NEAR.fullmatch(host[:_MAX_CHARS]) for host in hosts)
-    if name == "redis-cli" and not near:
-        inside = False
+    for row in (*_ROWS["*"], *_ROWS.get(name, ())):
+        if not row.options:
+            everything = True
+        elif not row.patterns:
+            everything |= not row.options.isdisjoint(argv)
+        else:
+            values = [value for option, value in valued if option in row.options]
+            values += _databases(argv) if _NAMES_A_DATABASE in row.options else []
+            # A development database, or number 15 of a Redis server, elsewhere may be everybody's.
+            patterns = [one for one in row.patterns if near or one not in _ONLY_NEAR]
+            everything |= _CLUSTER in patterns and any(map(_CLUSTER.fullmatch, values))
+            inside |= any(pattern.fullmatch(value) for value in values for pattern in patterns)
+    unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
+    everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
+    everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
     resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
     return _Place(is_production(*words), everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))
+
+
+def _databases(argv: tuple[str, ...]) -> list[str]:
+    """Return the operands of a database client, one of which may be the name or address of a database."""
+    before = ("", *argv)
+    operands = (word for at, word in enumerate(argv) if word[:1] != "-" and before[at] not in _OF_CONNECTIONS)
+    return [word[:_MAX_CHARS].rpartition("/")[2] for word in operands if " " not in word]
 
 
 def _flags(invocation: Invocation, by_program: Mapping[str, tuple[str, ...]]) -> bool:

@@ -36,6 +36,7 @@ _MAX_TARGETS = 32
 _MAX_WAYS = 8
 _MAX_ROWS = 12
 _READ_CHARS = 1024
+_SOME_ROWS = "delete_rows"
 _TELLING_CHARS = 8
 """Characters of a path that nothing else has by chance."""
 _OF_PATHS = "/\\._-*~"
@@ -154,7 +155,9 @@ class Evasion(Detector[EvasionState]):
 
     def _found(self, act: Observation, target: str, way: str, known: Refused) -> Finding:
         severity = Severity.LOW
-        if known.tries >= self.high or (known.by_word and known.is_loss and act.losses):
+        # Some rows of a refused table are less than what was refused.
+        as_much = any(loss.verb != _SOME_ROWS for loss in act.losses) or _SOME_ROWS in known.ways[0]
+        if known.tries >= self.high or (known.by_word and known.is_loss and act.losses and as_much):
             severity = Severity.CRITICAL if known.tries >= self.critical and known.is_loss else Severity.HIGH
         return self.finding(
             "evasion",

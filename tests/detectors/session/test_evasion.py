@@ -38,6 +38,7 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         "the same call again is a repetition": ([refused(0), refused(5), refused(10)], ""),
         "and then the first again": ([refused(0), refused(5, "drop_table"), refused(10)], "hh"),
         "another tool succeeds": ([refused(0), event(5, "drop_table", TABLE)], "h"),
+        "less of it is low": ([refused(0), sql(5, "DELETE FROM fact_sales WHERE id = 3")], "l"),
         "the address of what was refused": (
             [
                 bash(0, "git push --force origin x-1", NO, outcome=Outcome.REFUSED),
