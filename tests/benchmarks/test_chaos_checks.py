@@ -24,7 +24,7 @@ from haltline.streams.replay.records import LogRecord
 TOPICS = Topics("t.")
 CHANGELOG = "changelog"
 LOAD = Load(
-    events=2000, sessions=20, start_ms=1_750_000_000_000, runaway_share=0.5, destructive_share=0.05, await_verdicts=True
+    events=800, sessions=20, start_ms=1_750_000_000_000, runaway_share=0.5, destructive_share=0.05, await_verdicts=True
 )
 
 
