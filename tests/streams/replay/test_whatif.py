@@ -87,17 +87,6 @@ def recorded(tmp_path: Path) -> Path:
     return file
 
 
-def test_json_has_one_object_for_each_session(recorded: Path) -> None:
-    code, output = run("--json", recorded)
-    loops, works = (orjson.loads(line) for line in output.splitlines())
-    assert code == 0
-    assert (works["session_id"], works["events"], works["level"], works["first"]) == ("works", 4, "ALLOW", None)
-    assert (loops["session_id"], loops["events"], loops["level"]) == ("loops", 4, "KILL")
-    assert loops["first"] == {"seq": 2, "event_id": "loops@12", "detector": "destructive_repeat", "level": "KILL"}
-    assert [(d["seq"], d["level"]) for d in loops["decisions"]] == [(1, "NUDGE"), (2, "KILL")]
-    assert {f["detector"] for f in loops["findings"]} == {"destructive_repeat", "destructive_volume"}
-
-
 def test_what_cannot_be_used_is_named(recorded: Path, tmp_path: Path) -> None:
     code, output = run("--against", tmp_path / "none.yaml", recorded)
     assert (code, "none.yaml" in output) == (2, True)

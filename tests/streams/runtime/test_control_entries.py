@@ -83,27 +83,6 @@ class Worker:
         return [value for _, _, value, _ in self.sent]
 
 
-def test_what_a_replaced_worker_displaced_is_written_anew_once_also_by_whoever_takes_over() -> None:
-    worker = Worker(own=7)
-    worker.decides(b"released")
-    assert worker.sent == [(CONTROL, KEY, b"released", (SEAL, *owned(7)))]
-    first = worker.sent[0]
-    worker.reads(b"released", by=7)
-    worker.reads(b"killed", by=3)
-    assert worker.written_anew() == [b"released"]
-    assert worker.sent == [first]
-    assert worker.written_anew() == []
-    worker.reads(b"killed too", by=3)
-    assert worker.written_anew() == [b"released"]
-    worker = Worker(own=None)
-    worker.reads(None, by=7)
-    worker.reads(b"killed", by=3)
-    assert worker.written_anew() == []
-    worker.own = 9
-    assert worker.written_anew() == [None]
-    assert worker.sent[0][3] == (SEAL, *owned(9))
-
-
 @cases(
     "read",
     {
