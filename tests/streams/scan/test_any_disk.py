@@ -61,7 +61,8 @@ def database(path: Path, *, beside: str = "") -> None:
     with closing(sqlite3.connect(path)) as made:
         for table in ("session(id)", "part(id, message_id, session_id, data)"):
             made.execute(f"CREATE TABLE {table}")
-        made.execute("CREATE TABLE message(id, session_id, time_created, data AS (hex(zeroblob(400000000))))")
+        size = 4 if beside else 400_000_000
+        made.execute(f"CREATE TABLE message(id, session_id, time_created, data AS (hex(zeroblob({size}))))")
         made.execute("INSERT INTO session VALUES ('s')")
         made.execute("INSERT INTO message VALUES ('m', 's', 1)")
         made.commit()
