@@ -66,9 +66,6 @@ class Worker:
     def send(self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         self.sent.append((topic, key, value, headers))
 
-    def decides(self, value: bytes | None) -> None:
-        self.entries.send(CONTROL, key=KEY, value=value, headers=(SEAL,))
-
     def reads(self, value: bytes | None, by: int | None, key: bytes = KEY, changelog: str = CHANGELOG) -> None:
         headers = (SEAL,) if by is None else (SEAL, *owned(by, changelog))
         self.entries.take(
