@@ -86,7 +86,7 @@ def _conducted(settings: Settings, folder: Path, lasts: str, tell: Callable[[str
         error = f"{type(failure).__name__}: {failure}"
         tell(error)
     took_s = time.monotonic() - began
-    return Result(seed=settings.seed, lasts=lasts, took_s=took_s, compared=compared, error=error, kept=str(folder))
+    return Result(seed=settings.seed, lasts=lasts, took_s=took_s, checks=compared, error=error, kept=str(folder))
 
 
 def _teller(story: TextIO, *, shown: bool) -> Callable[[str], None]:

@@ -7,7 +7,6 @@ from typing import Final, NamedTuple
 import orjson
 
 from benchmarks.chaos.history import PartitionHistory, Written
-from benchmarks.chaos.owners import Owners
 from benchmarks.chaos.verify import MISSING, UNEXPECTED, Check, Difference
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
 from haltline.schemas.topics import Topics
@@ -59,7 +58,6 @@ def check(
     strikes: Sequence[Strike],
     letters: Iterable[LogRecord],
     changelog: Mapping[int, PartitionHistory],
-    owners: Owners,
 ) -> Check:
     """Check that each strike is a dead letter, unless the changelog shows that no owner can have read it.
 
@@ -76,7 +74,7 @@ def check(
     for number, strike in enumerate(strikes, start=1):
         if strike.value in kept:
             continue
-        fate = _fate(strike, changelog.get(strike.partition), owners)
+        fate = _fate(strike, changelog.get(strike.partition))
         about = f"strike {number}, partition {strike.partition} offset {strike.offset}"
         if fate.excuses:
             notes.append(f"{about}, is not kept: {fate.text}")
@@ -100,7 +98,7 @@ class _Fate(NamedTuple):
     text: str
 
 
-def _fate(strike: Strike, history: PartitionHistory | None, owners: Owners) -> _Fate:
+def _fate(strike: Strike, history: PartitionHistory | None) -> _Fate:
     """Find the first record that overwrote it, in the changelog only."""
     written = [] if history is None else history.of_key(SESSION.encode())
     struck = next((one.record for one in written if one.record.offset == strike.offset), None)
@@ -109,7 +107,7 @@ def _fate(strike: Strike, history: PartitionHistory | None, owners: Owners) -> _
     over = next((one for one in written if one.record.offset > strike.offset and _takes_its_place(one, strike)), None)
     if over is None:
         return _Fate(False, "no record of the session is behind it, although there were events of the session")
-    return _fate_of_overwritten(struck, over.record, history, owners)
+    return _fate_of_overwritten(struck, over.record, history)
 
 
 def _takes_its_place(written: Written, strike: Strike) -> bool:
@@ -117,16 +115,14 @@ def _takes_its_place(written: Written, strike: Strike) -> bool:
     return written.counts and written.record.value != strike.value
 
 
-def _fate_of_overwritten(struck: LogRecord, over: LogRecord, history: PartitionHistory, owners: Owners) -> _Fate:
+def _fate_of_overwritten(struck: LogRecord, over: LogRecord, history: PartitionHistory) -> _Fate:
     where = f"written over at offset {over.offset}"
     since = history.owned_since(over)
     if since is None:
         return _Fate(True, f"{where} by the next damage, with no state of the session between them")
-    owner = owners.at_offset(over.partition, since)
-    who = "a process" if owner is None else f"{owner.process} (pid {owner.pid})"
     if history.had_read(over, struck):
-        return _Fate(False, f"{where} by {who}, the owner from offset {since} on, which had read it")
-    return _Fate(True, f"{where} by {who}, the owner from offset {since} on, which had not read it")
+        return _Fate(False, f"{where} by the owner from offset {since} on, which had read it")
+    return _Fate(True, f"{where} by the owner from offset {since} on, which had not read it")
 
 
 def is_of_state(letter: LogRecord) -> bool:

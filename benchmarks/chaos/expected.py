@@ -72,12 +72,6 @@ BEFORE = "@before"
 
 
 State = SessionState | ScopeState
-Observe = Callable[[str, Position, State], object]
-"""Receives the name of each state, its latest record's position, and the state after that record."""
-
-
-def unobserved(*_: object) -> None:
-    """Observe nothing."""
 
 
 def work_out(
@@ -92,7 +86,6 @@ def work_out(
     core: Core | None = None,
     partitions: int = PARTITIONS,
     ends_worker: Callable[[LogRecord], bool] = lambda _: False,
-    observe: Observe = unobserved,
 ) -> Truth:
     """Run the core over these topics. Each session must be on only one of the first two.
 
@@ -101,7 +94,7 @@ def work_out(
     follow from the first two topics; the effects of signals follow from their order in the log. `partitions` is the
     number of the topic of actions. `ends_worker` returns whether a record of it can only be passed over.
     """
-    expectation = _Expectation(core or Core(POLICY, PLUGINS, runs=runs), partitions, ends_worker, observe)
+    expectation = _Expectation(core or Core(POLICY, PLUGINS, runs=runs), partitions, ends_worker)
     for record in gone:
         expectation.act(record)
     for record in filter(precedes, commands):
@@ -124,11 +117,10 @@ def work_out(
 class _Expectation:
     """Runs the core over one record after another."""
 
-    def __init__(self, core: Core, partitions: int, ends_worker: Callable[[LogRecord], bool], observe: Observe) -> None:
+    def __init__(self, core: Core, partitions: int, ends_worker: Callable[[LogRecord], bool]) -> None:
         self._core = core
         self._ends_worker = ends_worker
         self._partitions = partitions
-        self._observe = observe
         self._truth = Truth()
         self._live: dict[str, SessionState] = {}
         self._scopes: dict[tuple[str, str], ScopeState] = {}
@@ -148,12 +140,12 @@ class _Expectation:
             self._truth.dead[place] = BadRecord.WRONG_KEY
             return
         at = Position(record.topic.removesuffix(BEFORE), record.partition, record.offset)
-        self._take(self._core.on_event(self._live.get(event.session_id), event, at), at)
+        self._take(self._core.on_event(self._live.get(event.session_id), event, at))
 
     def command(self, record: LogRecord) -> None:
         """Process an operator's command."""
         command, at = wire.decode(Command, record.value), _position(record)
-        self._take(self._core.on_command(self._live.get(command.id), command, at), at)
+        self._take(self._core.on_command(self._live.get(command.id), command, at))
 
     def signal(self, record: LogRecord) -> None:
         """Process a signal. Raises RuntimeError when it has other effects than records."""
@@ -161,7 +153,6 @@ class _Expectation:
         key = (signal.scope, signal.id)
         found = self._core.on_signal(self._scopes.get(key), signal, at)
         self._scopes[key] = found.state
-        self._observe(control_key(*key), at, found.state)
         if found.failures or found.commands or found.controls:
             raise RuntimeError(f"expected nothing but what is recorded of {signal}, got {found}")
         self._follow(found.detections, found.decisions, found.signals)
@@ -179,12 +170,11 @@ class _Expectation:
         self._truth.states |= {control_key(*key): state_codec.shown(state) for key, state in self._scopes.items()}
         return self._truth
 
-    def _take(self, outcome: Effects, at: Position) -> None:
+    def _take(self, outcome: Effects) -> None:
         if outcome.failures:
             raise RuntimeError(f"expected no detector to fail, got {outcome.failures}")
         session = outcome.state.session_id
         self._live[session] = outcome.state
-        self._observe(session, at, outcome.state)
         decisions = [decision for decision in (outcome.decision, *outcome.also) if decision is not None]
         self._follow(outcome.detections, decisions, outcome.signals)
         if outcome.control is not None:

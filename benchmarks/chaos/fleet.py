@@ -55,8 +55,6 @@ class Fleet:
     """The number of lives of processes that were stopped."""
     story: list[Happened] = field(default_factory=list)
     tell: Callable[[str], None] = print
-    pids: dict[str, int] = field(default_factory=dict)
-    """The process id by the name of a life, which is that of its log file."""
 
     def add(self, name: str, arguments: Sequence[str], *, port_option: str = "--metrics-port") -> None:
         """Start a process with a readiness endpoint and keep it running."""
@@ -150,9 +148,7 @@ class Fleet:
             self.thaw(name)
 
     def _start(self, name: str, life: int, module: str, arguments: Sequence[str]) -> Child:
-        child = self.children.start_module(f"{name}.{life}", module, arguments, must_run=False)
-        self.pids[child.name] = child.pid
-        return child
+        return self.children.start_module(f"{name}.{life}", module, arguments, must_run=False)
 
 
 def _is_ready(port: int) -> bool:

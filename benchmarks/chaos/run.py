@@ -26,9 +26,9 @@ from benchmarks.chaos.plan import (
     make_plan,
     make_waves,
 )
-from benchmarks.chaos.report import Compared
 from benchmarks.chaos.system import SESSION_TIMEOUT_S, SETTLE_WITHIN_S, System
 from benchmarks.chaos.traffic import Traffic
+from benchmarks.chaos.verify import Check
 from benchmarks.load import Load
 from haltline.streams.engine.groups import Runs
 
@@ -75,7 +75,7 @@ class Run:
         self._broker_at_work: Future[None] | None = None
         self._pool = ThreadPoolExecutor(1)
 
-    def all(self) -> list[Compared]:
+    def all(self) -> list[Check]:
         """Run everything; return the checks."""
         system, settings = self.system, self.settings
         system.make_topics()
@@ -112,7 +112,7 @@ class Run:
         compared = Outcome(system, self.gone).compare(
             traffic.events_by_session - self.events_before, self.damage.strikes
         )
-        return [*map(Compared.by_kind, at_the_end), *compared]
+        return [*at_the_end, *compared]
 
     def start_all(self) -> None:
         """Start workers and readers, then the agent, once its session is killed."""

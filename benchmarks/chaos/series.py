@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from benchmarks.chaos.report import Compared, clipped, screen
+from benchmarks.chaos.report import clipped, of_kinds, screen
+from benchmarks.chaos.verify import Check
 
 _NAME_WIDTH = 9
 
@@ -16,7 +17,7 @@ class Result:
     lasts: str
     """The duration of the load, as text."""
     took_s: float
-    compared: Sequence[Compared] = ()
+    checks: Sequence[Check] = ()
     error: str = ""
     """The error that ended the run before the comparison."""
     kept: str = ""
@@ -25,17 +26,17 @@ class Result:
     @property
     def wrong(self) -> int:
         """Return the number of checks that differ."""
-        return sum(not one.check.ok for one in self.compared)
+        return sum(not check.ok for check in self.checks)
 
     @property
     def ok(self) -> bool:
         """Return whether everything was compared and nothing differs."""
-        return not self.error and self.wrong == 0 and bool(self.compared)
+        return not self.error and self.wrong == 0 and bool(self.checks)
 
     @property
     def verdict(self) -> str:
         """Return the verdict in one line."""
-        checks = len(self.compared)
+        checks = len(self.checks)
         if self.ok:
             result = f"ok, {checks} checks"
         elif self.error:
@@ -54,21 +55,19 @@ def seeds_of(named: Sequence[int], runs: int | None) -> list[int]:
 def shown_in_full(result: Result) -> list[str]:
     """Return all checks of a run without differences; else the differences on one screen."""
     if result.ok:
-        lines = [f"ok     {one.check.name}: {one.check.found}" for one in result.compared]
-        notes = [f"         {note}" for one in result.compared for note in one.check.notes]
+        lines = [f"ok     {check.name}: {check.found}" for check in result.checks]
+        notes = [f"         {note}" for check in result.checks for note in check.notes]
         return [clipped(line) for line in [*lines, *notes]]
     kept = [f"Everything about it: {result.kept} (differences.txt, story.txt, logs)"] if result.kept else []
-    return screen(result.verdict, result.compared, kept)
+    return screen(result.verdict, result.checks, kept)
 
 
 def every_difference(result: Result) -> list[str]:
     """Return all differences by check, in full, for the file."""
     lines = [result.verdict]
-    for one in result.compared:
-        lines += ["", f"{'ok' if one.check.ok else 'WRONG'}  {one.check.name}: {one.check.found}"]
-        lines += [f"  {line}" for line in one.lines]
-        lines += [f"  {note}" for note in one.check.notes]
-        lines += [f"  {difference}" for difference in one.check.differences]
+    for check in result.checks:
+        lines += ["", f"{'ok' if check.ok else 'WRONG'}  {check.name}: {check.found}"]
+        lines += [f"  {line}" for line in (*of_kinds(check.differences), *check.notes, *check.differences)]
     return lines
 
 
@@ -78,7 +77,7 @@ def summary(results: Sequence[Result]) -> list[str]:
     if len(results) > 1:
         lines = [f"{'seed':>{_NAME_WIDTH}}  {'load':20}{'took':>8}  checks wrong"]
         for result in results:
-            wrong = "ended early" if result.error else f"{result.wrong} of {len(result.compared)}"
+            wrong = "ended early" if result.error else f"{result.wrong} of {len(result.checks)}"
             lines.append(f"{result.seed:>{_NAME_WIDTH}}  {result.lasts:20}{result.took_s:>6.0f} s  {wrong}")
         lines.append("")
     failed = sum(not result.ok for result in results)

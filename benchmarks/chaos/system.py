@@ -12,7 +12,6 @@ from benchmarks import processes
 from benchmarks.chaos import guarded
 from benchmarks.chaos.expected import document
 from benchmarks.chaos.fleet import Fleet
-from benchmarks.chaos.owners import Owners, owners_of
 from benchmarks.chaos.plan import AGENT, AUDIT, CONSOLE, SHADOW
 from benchmarks.chaos.read_model import places, reached, url_of
 from benchmarks.cluster import Cluster, Group
@@ -126,11 +125,6 @@ class System:
     def watched(self) -> list[Group]:
         """Return the watched offsets of both worker groups."""
         return [Group(self.bootstrap, group, self.topics.session_sources) for group in self.groups.values()]
-
-    def owners(self, runs: Runs) -> Owners:
-        """Return the owners of a group's partitions from the processes' logs."""
-        names = (SHADOW,) if runs is Runs.SHADOW else self.workers
-        return owners_of([file for name in names for file in self.logs.glob(f"{name}.*.log")], self.fleet.pids)
 
     def wait_for_readers(self) -> None:
         """Wait until table and read model have caught up. The comparison finds what is missing."""

@@ -30,10 +30,6 @@ class Difference(NamedTuple):
     text: str
     kind: str = "different"
     """A short label for counting: missing, unexpected, or the fields that differ."""
-    place: Place | None = None
-    """The place of the record, or of the last event of its evidence."""
-    follows_from: str | None = None
-    """The id of the event it follows from, when `place` is unknown; for a control entry, of its decision."""
 
     def __str__(self) -> str:
         return f"{self.about}: {self.text}"
@@ -213,7 +209,7 @@ def without_ticks(state: dict[str, Any]) -> dict[str, Any]:
 
 
 def _at(place: Place, text: str, kind: str) -> Difference:
-    return Difference("{}-{} offset {}".format(*place), text, kind, place)
+    return Difference("{}-{} offset {}".format(*place), text, kind)
 
 
 def _check_by_id(name: str, id_field: str, expected: Mapping[str, Any], actual: list[dict[str, Any]]) -> Check:
@@ -223,18 +219,18 @@ def _check_by_id(name: str, id_field: str, expected: Mapping[str, Any], actual: 
         first = by_id.setdefault(record[id_field], record)
         if first != record:
             text = f"repeated, with other content: {first} and {record}"
-            differences.append(_of(record[id_field], text, "repeated with other content", record))
+            differences.append(Difference(record[id_field], text, "repeated with other content"))
     differences += _mapping_differences(expected, by_id)
     return Check(name, f"{len(by_id):,}, {len(actual) - len(by_id):,} repeated", tuple(differences))
 
 
 def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any]) -> list[Difference]:
     differences = [
-        _of(key, f"expected, is missing: {expected[key]!r:.300}", MISSING, expected[key])
+        Difference(key, f"expected, is missing: {expected[key]!r:.300}", MISSING)
         for key in sorted(expected.keys() - actual.keys())
     ]
     differences += [
-        _of(key, f"got, was not expected: {actual[key]!r:.300}", UNEXPECTED, actual[key])
+        Difference(key, f"got, was not expected: {actual[key]!r:.300}", UNEXPECTED)
         for key in sorted(actual.keys() - expected.keys())
     ]
     for key in sorted(expected.keys() & actual.keys()):
@@ -248,18 +244,5 @@ def _mapping_differences(expected: Mapping[str, Any], actual: Mapping[str, Any])
                 f"{name} expected {expected[key].get(name)!r:.120} got {actual[key].get(name)!r:.120}"
                 for name in fields
             )
-            differences.append(_of(key, pairs, f"differ in {', '.join(fields)}", expected[key]))
+            differences.append(Difference(key, pairs, f"differ in {', '.join(fields)}"))
     return differences
-
-
-def _of(about: str, text: str, kind: str, record: Mapping[str, Any]) -> Difference:
-    """Return a record's difference with its source: the last event of its evidence."""
-    evidence = record.get("evidence") or (record.get("finding") or {}).get("evidence") or ()
-    place = _place(evidence[-1]) if evidence else None
-    return Difference(about, text, kind, place, record.get("event_id") or record.get("decision_id"))
-
-
-def _place(event: Mapping[str, Any]) -> Place | None:
-    """Return the place of an event of the evidence, or None."""
-    topic, partition, offset = event.get("topic"), event.get("partition"), event.get("offset")
-    return None if topic is None or partition is None or offset is None else (topic, partition, offset)

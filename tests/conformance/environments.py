@@ -29,6 +29,8 @@ PACKAGES: Final = {"typescript": CLIENT}
 """Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
 EVERYDAY: Final = IN_DEVELOPMENT | PACKAGES.keys()
 """Adapters that need no environment of their own: what they show is enough for every day, and the others are `wide`."""
+SAME_ADAPTER: Final = ("langgraph",)
+"""Drivers that are `wide` too: another driver of every day has their adapter."""
 _AT_A_TIME: Final = 4
 """Environments that are made beside each other: uv waits for the network and the disk, and runs no Python."""
 
@@ -40,7 +42,8 @@ def python_of(adapter: str) -> Path:
 
 def case_of(adapter: str, *values: object, **options: Any) -> Any:
     """A parameter set of a test about this adapter, `wide` unless it is one of every day."""
-    return pytest.param(*values, marks=() if adapter in EVERYDAY else pytest.mark.wide, **options)
+    is_wide = adapter not in EVERYDAY or any(value in SAME_ADAPTER for value in values)
+    return pytest.param(*values, marks=pytest.mark.wide if is_wide else (), **options)
 
 
 def stamp_of(adapter: str) -> str:

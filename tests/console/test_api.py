@@ -7,10 +7,9 @@ from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
 from haltline.console.routes.interventions import NewIntervention
-from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.schemas.decisions import Decision
 from haltline.streams.audit.records import records_of
-from tests.builders import at, cases
+from tests.builders import cases
 from tests.console.counted_records import statistics
 from tests.console.serving import LOOP, bearer, tell
 from tests.console.topics import messages_of
@@ -105,16 +104,6 @@ def test_a_record_that_is_created_is_read_by_its_writer_counts_and_can_be_hidden
     assert told == ("hard_block", "Attempted dangerous operation", 10.0)
     assert client.get("/api/v1/interventions", params={"run_id": "run_sdk"}).json()["total"] == 1
     assert client.delete(f"/api/v1/interventions/{one['id']}").status_code == 204  # others count what was then
-
-
-def test_what_is_killed_is_listed(client: TestClient) -> None:
-    kill = Command(
-        command_id="k1", kind=CommandKind.KILL, scope=ScopeKind.AGENT, id="cleaner", by="ada", reason="stop", time=at(9)
-    )
-    tell(client, messages_of([kill]))
-    codes = {one["id"]: one["code"] for one in client.get("/api/v1/control").json()}
-    assert codes["a"] == "session_killed_loop_guard"
-    assert "cleaner" in codes
 
 
 def test_a_session_has_its_story_in_order(client: TestClient) -> None:

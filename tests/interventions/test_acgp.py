@@ -178,14 +178,6 @@ def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_non
     assert debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
 
 
-@given(st.integers(0, 60))
-def test_sums_of_tenths_reach_the_thresholds_exactly(times: int) -> None:
-    state = Trust(at_ms=T0_MS)
-    for _ in range(times):
-        scores.add(state, 0.1, T0_MS, DEBT)
-    assert state.debt == round(times / 10, 9)
-
-
 def governed(**fields: Any) -> Story:
     return Story(Policy.model_validate({"interventions": {"acgp": [fields]}}))
 

@@ -44,6 +44,7 @@ POLICY = Policy(
         second_person_s=50,
     ),
 )
+CORE = Core(POLICY)
 PEOPLE = st.sampled_from(["ada", "bo", "cy"])
 TARGETS = st.sampled_from(["a", "b"])
 SELDOM = st.sampled_from([False, False, False, True])
@@ -53,7 +54,6 @@ SELDOM = st.sampled_from([False, False, False, True])
 class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its name with what it found
     @initialize()
     def begin(self) -> None:
-        self.core = Core(POLICY)
         self.now_ms = T0_MS
         self.offset = 0
         self.calls: list[ActionEvent] = []
@@ -75,13 +75,13 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         }[type(input_)]
         at = Position(topic, 0, self.offset)
         self.offset += 1
-        followed: Followed = getattr(self.core, what)(self.kept, input_, at)
-        twin: Followed = getattr(self.core, what)(self.running, input_, at)
+        followed: Followed = getattr(CORE, what)(self.kept, input_, at)
+        twin: Followed = getattr(CORE, what)(self.running, input_, at)
         self.running = twin.state
         self._same(followed, twin)
         restarted = state_codec.decode(state_codec.encode(followed.state))
         before = state_codec.encode(restarted)
-        again: Followed = getattr(self.core, what)(restarted, input_, at)
+        again: Followed = getattr(CORE, what)(restarted, input_, at)
         assert not again.applied
         assert not again.follows, "6: what is read again has no effect"
         assert state_codec.encode(again.state) == before
@@ -238,8 +238,8 @@ class Operations_(RuleBasedStateMachine):  # noqa: N801 - Hypothesis shows its n
         for _ in range(100):
             if not 0 < self.kept.due_ms <= self.now_ms:
                 break
-            followed = self.core.on_tick(self.kept, self.now_ms)
-            self._same(followed, self.core.on_tick(self.running, self.now_ms))
+            followed = CORE.on_tick(self.kept, self.now_ms)
+            self._same(followed, CORE.on_tick(self.running, self.now_ms))
             for decision in (followed.decision, *followed.also):
                 assert decision is None or self._refuses(decision), "3: a tick allows nothing"
             self.kept = state_codec.decode(state_codec.encode(followed.state))

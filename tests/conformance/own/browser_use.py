@@ -8,8 +8,6 @@ from typing import Any
 from browser_use import ActionResult
 from browser_use.agent.views import JudgementResult
 from browser_use.beta.service import Agent as BetaAgent
-from browser_use.config import CONFIG
-from browser_use.telemetry import ProductTelemetry
 
 from haltline.interventions.agent import Guard, Refused
 from haltline.interventions.agent.integrations.browser_use import guarded
@@ -209,21 +207,6 @@ def _() -> None:
     assert found.turns <= 1
 
 
-@own("two agents with the same model and tools are two sessions")
-def _() -> None:
-    one, other = ScriptedGuard(), ScriptedGuard(block, session_id="other")
-    model = Model(numbered([[work("a")]]))
-    first, tools = driver.agent_of(model), driver.tools_of()
-    first.tools = tools
-    second = driver.agent_of(model, tools=tools)
-    guarded(first, one)
-    guarded(second, other)
-    driver.run_of(first, model)
-    assert ran == ["work a"]
-    assert len(of(one, Kind.MODEL_TURN)) == 2
-    assert other.events == []
-
-
 @own("an agent whose actions run in another process is refused at once")
 def _() -> None:
     error = ""
@@ -232,13 +215,6 @@ def _() -> None:
     except ValueError as raised:
         error = str(raised)
     assert error.startswith("agent: expected")
-
-
-@own("browser-use itself sends nothing from these tests")
-def _() -> None:
-    assert ProductTelemetry()._posthog_client is None
-    assert (CONFIG.BROWSER_USE_CLOUD_SYNC, CONFIG.BROWSER_USE_VERSION_CHECK) == (False, False)
-    assert not driver.browser().browser_profile.enable_default_extensions
 
 
 @own("an action has its page's host as target, a file its path, and a button that deletes is destructive")

@@ -8,8 +8,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.testclient import TestClient
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from haltline.console.http.middleware import RequestMetricsMiddleware, ResponseHeadersMiddleware
-from tests.builders import cases
+from haltline.console.http.middleware import RequestMetricsMiddleware
 
 
 def answering(answer: Callable[[Request], Awaitable[Response]]) -> ASGIApp:
@@ -25,16 +24,6 @@ async def well(_: Request) -> Response:
 
 async def failing(_: Request) -> Response:
     raise LookupError("broken")
-
-
-@cases("base, strict", {"in the clear": ("http://x", None), "over TLS": ("https://x", "max-age=1")})
-def test_headers_that_an_answer_has_stay_and_the_others_are_set(base: str, strict: str | None) -> None:
-    app = ResponseHeadersMiddleware(
-        answering(well), {"Cache-Control": "no-store", "X-A": "a"}, {"Strict-Transport-Security": "max-age=1"}
-    )
-    headers = TestClient(app, base_url=base).get("/").headers
-    assert (headers["Cache-Control"], headers["X-A"]) == ("no-cache", "a")
-    assert headers.get("Strict-Transport-Security") == strict
 
 
 def test_every_request_is_counted_once_also_one_that_a_failure_ends() -> None:

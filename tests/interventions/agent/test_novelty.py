@@ -68,12 +68,6 @@ def test_operands(calls: list[tuple[str, str]], expected: list[tuple[int, int, i
     assert [(one.operands, one.given, one.counted) for one in counted] == expected
 
 
-def test_what_a_prompt_names_is_given() -> None:
-    seen = SeenWords()
-    seen.give("Please check alpha and bravo")
-    assert seen.take("ok", args={"name": "bravo"}).given == 1
-
-
 def numbered(begin: int, count: int = 100) -> str:
     return " ".join(map(str, range(begin, begin + count)))
 

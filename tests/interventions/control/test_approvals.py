@@ -280,17 +280,6 @@ def test_a_rejection_refuses_what_follows_and_asks_nobody_again() -> None:
     assert session.delete(200) == "ALLOW allowed"  # one by one it is no volume
 
 
-def test_a_request_that_expires_refuses_its_call_and_no_other() -> None:
-    session, request = deleting()
-    session.asked(3)
-    refused, following = session.tick(62)
-    assert (refused.level, refused.code, refused.event_id) == (Level.BLOCK, "approval_expired", "p3")
-    behind = some(following.approval)
-    assert (following.level, behind.request_id != request.request_id) == (Level.PAUSE, True)
-    answers = session.says(CommandKind.APPROVE, behind, second=70)
-    assert [(d.level, d.event_id) for d in answers] == [(Level.ALLOW, "p4")]
-
-
 def test_where_an_approval_covers_nothing_each_call_is_asked_about() -> None:
     session, request = deleting(covers=0)
     session.says(CommandKind.APPROVE, request)

@@ -50,6 +50,7 @@ POLICY = Policy(
     operations=Operations(approvals=ApprovalRules(expires_s=60, critical_quorum=1, critical_voters=1), kill_ack_s=5),
     cooldown_s=0,
 )
+CORE = Core(POLICY)
 SELDOM = st.sampled_from([False, False, False, True])
 PEOPLE = st.sampled_from(["ada", "bo"])
 Input = tuple[str, Any, int]
@@ -65,7 +66,6 @@ def read_model() -> Engine:
 class Incidents(RuleBasedStateMachine):
     @initialize()
     def begin(self) -> None:
-        self.core = Core(POLICY)
         self.state = SessionState("s1")
         self.now_ms = self.event_ms = T0_MS
         self.offset = 0
@@ -89,9 +89,9 @@ class Incidents(RuleBasedStateMachine):
         what, with_, offset = one
         was_open = {i.incident_id for i in self.state.control.incidents.values()}
         if what == "on_tick":
-            followed: Followed = self.core.on_tick(self.state, with_)
+            followed: Followed = CORE.on_tick(self.state, with_)
         else:
-            followed = getattr(self.core, what)(self.state, with_, Position(what, 0, offset))
+            followed = getattr(CORE, what)(self.state, with_, Position(what, 0, offset))
         for decision in (followed.decision, *followed.also):
             if decision is not None:
                 self.decisions.setdefault(decision.decision_id, decision)  # a kill that is sent again is the same

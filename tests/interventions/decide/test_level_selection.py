@@ -173,13 +173,6 @@ def killed() -> tuple[SessionControl, Kill]:
     return story.standing, some(story.standing.killed)
 
 
-def test_the_harder_of_one_batch_wins_in_any_order_with_the_same_id() -> None:
-    findings = [found(LOW, OTHER), looping(CRITICAL)]
-    one, other = some(Story().tell(0, *findings)), some(Story().tell(0, *reversed(findings)))
-    assert said(one) == said(other) == KILLED
-    assert one.decision_id == other.decision_id
-
-
 def test_what_is_in_shadow_changes_nothing_of_an_enforced_decision() -> None:
     shadowed = {GUARD: Rule(mode=Mode.SHADOW), OTHER: Rule()}
     decision, shadow = decide(looping(CRITICAL), found(LOW, OTHER), rules=shadowed)

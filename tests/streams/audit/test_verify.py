@@ -3,15 +3,12 @@
 import shutil
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 import pytest
 from arro3.core import Table
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
-from hypothesis import given
-from hypothesis import strategies as st
 
 from haltline.schemas.keys import make_keys
 from haltline.streams.audit.chain import (
@@ -20,9 +17,7 @@ from haltline.streams.audit.chain import (
     KEPT_OF_ERASED,
     LOST,
     Head,
-    canonical,
     chained,
-    record_digest,
 )
 from haltline.streams.audit.columns import to_arrow
 from haltline.streams.audit.maintenance import Caretaker
@@ -175,30 +170,6 @@ def test_content_that_was_erased_without_a_statement_is_a_problem(audit: Audit) 
     problem, left = audit.verify().problems
     assert "and its content was erased" in left.what
     assert (problem.offset, problem.what) == (7, "its content is gone, and no statement says who erased it")
-
-
-plain = st.text(st.characters(exclude_categories=["Cs"]), max_size=6)
-rows = st.fixed_dictionaries(
-    {
-        "sink": plain, "topic": plain, "partition": st.integers(0, 99), "offset": st.integers(0, 2**63 - 1),
-        "timestamp_ms": st.none() | st.integers(-(2**63), 2**63 - 1), "key": st.none() | plain,
-        "key_bytes": st.none() | st.binary(max_size=4), "headers": st.none() | plain,
-        "raw": st.none() | st.binary(max_size=9), "kind": st.sampled_from(["decision", LOST]), "summary": plain,
-    }
-)  # fmt: skip
-
-
-@given(rows)
-def test_a_record_s_digest_is_of_its_canonical_json(row: dict[str, object]) -> None:
-    key, raw = row["key_bytes"], row["raw"]
-    if key is None and row["key"] is not None:
-        key = str(row["key"]).encode()
-    result = {name: row[name] for name in ("sink", "topic", "partition", "offset", "timestamp_ms", "headers")}
-    result["key"] = key.hex() if isinstance(key, bytes) else None
-    result["value"] = sha256(raw).hexdigest() if isinstance(raw, bytes) else None
-    if row["kind"] == LOST:
-        result["lost"] = row["summary"]
-    assert record_digest(row) == sha256(canonical(result)).hexdigest()
 
 
 def test_the_digest_of_what_was_lost_is_that_of_the_first_release() -> None:

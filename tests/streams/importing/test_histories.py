@@ -213,17 +213,6 @@ def test_databases_have_what_files_had_and_another_one_is_refused(tmp_path: Path
         Imported(file)
 
 
-@pytest.mark.parametrize("end", [20, 100, 5000], ids=str)
-@pytest.mark.parametrize(
-    "make", [opencode_database, goose_database, cursor_database], ids=["opencode", "goose", "Cursor"]
-)
-def test_a_database_that_is_cut_off_is_refused(make: Callable[[Path], Path], end: int, tmp_path: Path) -> None:
-    file = make(tmp_path / "whole.db")
-    file.write_bytes(file.read_bytes()[:end])
-    with pytest.raises(NotReadable, match=r"whole\.db: expected a"):
-        list(Imported(file).events())
-
-
 @cases(
     "name, is_prompt",
     {

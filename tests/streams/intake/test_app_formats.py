@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import sys
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import orjson
@@ -49,9 +48,6 @@ def one_run(tracer: Tracer) -> None:
             pass
 
 
-OPENINFERENCE = Path(__file__).parents[1] / "importing/samples/openinference.json"
-
-
 def recorded() -> Any:
     """The spans of such a run."""
     kept = InMemorySpanExporter()
@@ -88,16 +84,6 @@ def test_spans_of_the_official_exporter_are_events_however_they_are_packed(embed
         assert ok.output_digest is not None
         assert (failed.outcome, failed.error) == (Outcome.ERROR, "Locked: asset is locked")
         assert whole.kind is Kind.HEARTBEAT
-
-
-def test_spans_by_the_names_of_openinference_are_events_too(embedded: EmbeddedBroker) -> None:
-    with StandIn(embedded.bootstrap) as worker:
-        ((status, _, _),) = posted(embedded, (OPENINFERENCE.read_bytes(), "application/json", {}))
-        assert status == 200
-        wait_until(lambda: len(worker.events) == 28, "the worker reads them")
-        ends = [event for event in worker.events if event.kind is Kind.COMPLETED]
-        assert [event.action for event in ends] == [*["delete_asset"] * 4, "delegate", "describe_asset"]
-        assert {event.session_id for event in worker.events} == {"night-7"}
 
 
 CHAT = {"gen_ai.operation.name": "chat"}

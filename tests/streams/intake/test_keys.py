@@ -107,18 +107,9 @@ def test_what_is_outside_of_a_key_s_scope_is_refused_by_its_name(path: str, chan
     assert re.search(rf"{named}: expected one of acme-\*, as key acme is for, got (none|')", body), body
 
 
-def test_nothing_of_another_s_is_acted_on_or_told() -> None:
+def test_a_session_below_others_of_which_one_is_another_s_is_refused() -> None:
     ((status, body, _),) = talked([("acme", "/v1/verdict", CALL | {"ancestors": ["acme-0", "umbrella-1"]})])
     assert (status, "'umbrella-1'" in body) == (403, True)
-    other = CALL | {"agent_id": "umbrella", "call_id": "c1"}
-    acts = [("/v1/verdict", CALL), ("/v1/result", {"session_id": "acme-1", "call_id": "c1"}), ("/v1/end", OURS)]
-    first, *others = talked([("token", "/v1/verdict", other), *(("acme", path, fields) for path, fields in acts)])
-    assert first[0] == OK
-    assert [status for status, _, _ in others] == [403, 404, 404], "as of a session that is not there"
-    fields = CALL | {"session_id": "umbrella-1", "agent_id": "umbrella"}
-    kept = [("token", "/v1/verdict", fields), ("acme", "/v1/verdict", fields)]
-    found = talked(kept, **{"Idempotency-Key": "0123456789abcdef"})
-    assert [status for status, _, _ in found] == [OK, 403]
 
 
 @cases(

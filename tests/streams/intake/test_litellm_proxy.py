@@ -11,7 +11,7 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.topics import Topics
 from tests.conformance.environments import python_of, require_environment
-from tests.interventions.agent.stand_in import StandIn, decision, standing, third_delete_kills
+from tests.interventions.agent.stand_in import StandIn, decision, third_delete_kills
 from tests.mock_cluster import QuickBroker
 from tests.streams.litellm_proxy import TOOLS, Gateway, block
 from tests.waiting import wait_until
@@ -70,17 +70,6 @@ def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None
     assert worker.outcomes("night-7") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
     assert worker.of(Kind.COMPLETED, "night-7")[0].output_head == "fact_sales still exists"
     used_once(system, "night-7", 3)
-
-
-def test_a_killed_session_makes_no_turn(system: System) -> None:
-    gateway, worker = system
-    assert gateway.ask("killed-1")[0] == 200
-    worker.control(standing(scope_id="killed-1"))
-    wait_until(lambda: gateway.ask("killed-1")[0] == 400, "the kill has arrived")
-    asked = gateway.model.asked_with("killed-1")
-    status, text = gateway.ask("killed-1", tools=TOOLS)
-    assert (status, "session_killed_loop_guard" in text) == (400, True), text
-    assert gateway.model.asked_with("killed-1") == asked
 
 
 def test_the_same_in_a_stream_and_through_anthropic_s_messages(system: System) -> None:

@@ -21,8 +21,8 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.operator.blast_radius import blast_radius_of
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed
-from haltline.streams.operator.ids import Ambiguous, NotFound, resolve
-from tests.builders import at, call, cases
+from haltline.streams.operator.ids import NotFound
+from tests.builders import at, call
 from tests.interventions.agent.stand_in import StandIn
 from tests.streams.commands import haltline, said
 from tests.streams.running import running_worker
@@ -256,21 +256,3 @@ def test_without_a_worker_the_command_is_kept_and_carried_out_later(embedded: Em
         Operator(embedded.bootstrap, topics=Topics("other.")).in_force()
     with running_worker(embedded.bootstrap, tmp_path):
         wait_until(lambda: [record.id for record in hasty.in_force()] == ["later"], "the kill stands")
-
-
-IDS = ("night", "night-7", "night-8", "day-1")
-
-
-@cases(
-    "given, error, says",
-    {
-        "the beginning of several": ("n", Ambiguous, "session n: .* of one id: night, night-7, night-8$"),
-        "the beginning of none": ("noon", NotFound, "session not found: noon; try another$"),
-        "in other letters": ("NIGHT-7", NotFound, "session not found: NIGHT-7"),
-        "nothing is the beginning of nothing": ("", NotFound, "session not found: "),
-    },
-)
-def test_what_is_not_found_is_reported(given: str, error: type[Exception], says: str) -> None:
-    assert resolve("session", "night", IDS) == "night", "a whole id may also be the beginning of others"
-    with pytest.raises(error, match=says):
-        resolve("session", given, IDS, hint="try another")

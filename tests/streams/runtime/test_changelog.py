@@ -106,27 +106,6 @@ def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[
     assert (part.values, part.owner) == ({b"a": b"1"}, None)
 
 
-CLAIMED_ANEW = [claimed(0, "a"), state(1, b"k", b"1", of=(0, "a")), claimed(2, "b"), state(3, b"k", b"2", of=(2, "b"))]
-
-
-@cases(
-    "late",
-    {
-        "of one whose claim landed behind the owner's, and before the owner claimed again": [
-            claimed(4, "z"), claimed(5, "b2"), state(6, b"k", b"2", of=(5, "b2")), state(7, b"k", b"z", of=(4, "z")),
-        ],
-        "of a claim at the same offset, in a tail that was cut off": [state(4, b"k", b"late", of=(2, "z"))],
-        "of the owner, behind the claim of another": [claimed(4, "z"), state(5, b"k", b"3", of=(2, "b"))],
-        "of a claim behind it, in a tail that was cut off": [state(4, b"k", b"late", of=(3, "z"))],
-        "of a claim beyond the end of the log": [state(4, b"k", b"late", of=(9, "z"))],
-    },
-)  # fmt: skip
-def test_a_state_of_who_is_not_the_owner_was_never_written(late: list[Record]) -> None:
-    part = read(*CLAIMED_ANEW, *late)
-    assert part.values == {b"k": b"2"}
-    assert part.fenced_keys == {b"k"}
-
-
 def test_reading_has_no_gaps_and_states_of_an_older_release_count_by_their_epochs() -> None:
     part = read(Record(0, b"a", b"1"))
     part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between

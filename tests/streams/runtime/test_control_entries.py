@@ -66,9 +66,6 @@ class Worker:
     def send(self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()) -> None:
         self.sent.append((topic, key, value, headers))
 
-    def decides(self, value: bytes | None) -> None:
-        self.entries.send(CONTROL, key=KEY, value=value, headers=(SEAL,))
-
     def reads(self, value: bytes | None, by: int | None, key: bytes = KEY, changelog: str = CHANGELOG) -> None:
         headers = (SEAL,) if by is None else (SEAL, *owned(by, changelog))
         self.entries.take(
@@ -81,27 +78,6 @@ class Worker:
         self.entries.mend()
         assert all(sent[0] == CONTROL and sent[1] == KEY for sent in self.sent)
         return [value for _, _, value, _ in self.sent]
-
-
-def test_what_a_replaced_worker_displaced_is_written_anew_once_also_by_whoever_takes_over() -> None:
-    worker = Worker(own=7)
-    worker.decides(b"released")
-    assert worker.sent == [(CONTROL, KEY, b"released", (SEAL, *owned(7)))]
-    first = worker.sent[0]
-    worker.reads(b"released", by=7)
-    worker.reads(b"killed", by=3)
-    assert worker.written_anew() == [b"released"]
-    assert worker.sent == [first]
-    assert worker.written_anew() == []
-    worker.reads(b"killed too", by=3)
-    assert worker.written_anew() == [b"released"]
-    worker = Worker(own=None)
-    worker.reads(None, by=7)
-    worker.reads(b"killed", by=3)
-    assert worker.written_anew() == []
-    worker.own = 9
-    assert worker.written_anew() == [None]
-    assert worker.sent[0][3] == (SEAL, *owned(9))
 
 
 @cases(

@@ -117,28 +117,6 @@ def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes
     read(test, max_poll_records=1, buffered_batches=2)
 
 
-def test_a_batch_that_takes_its_time_comes_before_the_next_one_until_another_assignment_ends_it() -> None:
-    async def test(here: Bench) -> None:
-        free = asyncio.Event()
-        here.takes_until = free.wait
-        for offset in range(3):
-            here.consumer.fetched.put(record(offset))
-        await here.takes(1)
-        free.set()
-        await here.takes(3)
-        free.clear()
-        here.consumer.fetched.put(record(3))
-        await here.takes(4)
-        here.reader.begin({(EVENTS, 0): 6})
-        async with asyncio.timeout(30):
-            while len(here.taken) < 5:  # this consumer also gives what an earlier assignment would have dropped
-                here.consumer.fetched.put(record(6))
-                await asyncio.sleep(0.01)
-        assert [fetched.records[0].offset for fetched in here.taken] == [0, 1, 2, 3, 6]
-
-    read(test, max_poll_records=1, buffered_batches=1)
-
-
 def test_what_librdkafka_gets_over_by_itself_is_passed_over_and_headers_that_cannot_be_read_too() -> None:
     async def test(here: Bench) -> None:
         for message in (error(KafkaError.UNKNOWN_TOPIC_OR_PART), record(0, BadName), record(1)):

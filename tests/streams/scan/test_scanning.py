@@ -71,18 +71,6 @@ def test_waste_ends_with_the_next_prompt_or_progress_and_of_a_pause_five_minutes
     assert difference == IDLE_MS - 10_000
 
 
-@pytest.mark.parametrize(
-    "content", [b"", b"{}", b"no json", b"\x1f\x8b\x08broken"], ids=["empty", "{}", "text", "gzip"]
-)
-def test_a_file_that_is_no_history_is_reported_and_ends_nothing(content: bytes, tmp_path: Path) -> None:
-    bad, good = tmp_path / "bad.jsonl", stuck().write(tmp_path / "good.jsonl")
-    bad.write_bytes(content)
-    files = [("", bad), ("", good), ("", tmp_path / "gone.jsonl")]
-    found = {Path(one.path).name: one for one in scan(files, POLICY, Known(None, POLICY))}
-    assert [found["bad.jsonl"].is_recording, found["gone.jsonl"].is_recording] == [False, False]
-    assert [len(found["good.jsonl"].sessions), len(found["bad.jsonl"].skipped)] == [1, 1]
-
-
 def test_a_second_scan_reads_only_what_is_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cache, file, other = tmp_path / "cache" / "scan.jsonl", tmp_path / "a.jsonl", tmp_path / "b.jsonl"
     read: list[str] = []

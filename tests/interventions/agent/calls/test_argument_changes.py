@@ -8,7 +8,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy
 from tests.builders import some
-from tests.interventions.agent.attempts import attempt, attempts, refusal
+from tests.interventions.agent.attempts import attempts, refusal
 
 
 def policy(decision: str = "nudge", **modification: Any) -> Policy:
@@ -61,12 +61,6 @@ def test_a_function_that_cannot_be_called_so_is_not_called_at_all(modification: 
         export(5000)
     export(50)
     assert seen == [50]
-
-
-@pytest.mark.parametrize("decision", ["escalate", "block"])
-def test_a_refusal_is_stronger_than_changed_arguments(decision: str) -> None:
-    guard = Guard(mode="local", policy=policy(decision, **CAPPED))
-    assert attempt(guard, "export", args={"limit": 5000}) != "executed"
 
 
 def test_a_rollback_names_the_checkpoint_that_the_agents_side_reported() -> None:

@@ -189,14 +189,6 @@ def test_git_a_folder_with_files_that_are_kept_nowhere_is_not_removed(tree: Path
     assert git(tree, "show", f"{kept_as}:committed.txt/kept.txt") == "kept\n"
 
 
-def test_git_an_ignored_file_in_place_of_a_folder_is_kept(tree: Path, kept: GitCheckpoints) -> None:
-    instead_of(tree / "src").write_text("work\n")
-    (tree / ".git" / "info" / "exclude").write_text("/src\n")
-    kept_as = kept.restore("c1").kept_as
-    assert (tree / "src" / "untracked ä.txt").read_text() == "not known to git\n"
-    assert git(tree, "show", f"{kept_as}:src") == "work\n"
-
-
 def test_git_what_was_ignored_stays_though_nothing_is_ignored_any_more(tree: Path) -> None:
     written(tree / "src", {".gitignore": ".env\nbuild/\n", ".env": "SECRET=1\n", "build/a.o": "built\n"})
     checkpoints = GitCheckpoints(tree)
