@@ -1,0 +1,1 @@
+"""Rows that say what a call does, by domain; a line each."""
