@@ -5,9 +5,9 @@ Misses: functions and methods that the program names itself; clients whose metho
 
 from collections import defaultdict
 from functools import lru_cache
-from importlib.resources import files
 
 from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.rows import rows_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -47,12 +47,10 @@ _MAX_PARTS = 4
 def _rows() -> dict[tuple[str, str], frozenset[str]]:
     """Return what a call is by `whole` or `any` and its name."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    text = files("haltline.detectors.commands.rows").joinpath("calls.txt").read_text(encoding="utf-8")
-    for line in text.splitlines():
-        if line and not line.startswith("#"):
-            what, how, names = (cell.strip() for cell in line.split(" | "))
-            for name in names.split():
-                found[how, name].add(what)
+    for line in rows_of("calls"):
+        what, how, names = (cell.strip() for cell in line.split(" | "))
+        for name in names.split():
+            found[how, name].add(what)
     return {key: frozenset(value) for key, value in found.items()}
 
 

@@ -1,12 +1,11 @@
-"""Stores with their own client (distributed files, secrets, keys, queues, time series, sites), and other agents.
+"""Stores with their own client (distributed files, secrets, keys, queues, time series, sites).
 
 Misses: commands for their interactive shells (`hbase shell`, `zkCli.sh` line by line).
 """
 
 from collections.abc import Callable, Iterator, Mapping
 
-from haltline.detectors.commands.effects.delegation import delegated_in
-from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
+from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.shell.invocation import Invocation
 
@@ -39,22 +38,8 @@ def _etcd(invocation: Invocation) -> Iterator[Destruction]:
             yield Destruction("etcd_del", f"key={name or '*'}", bad)
 
 
-def _agent(invocation: Invocation) -> Iterator[Destruction]:
-    """Yield the destructive order to another agent, in an argument, a pipe or on stdin."""
-    piped = invocation.upstream.argv[1:] if invocation.upstream else ()
-    for text in (*invocation.argv[1:], invocation.stdin or "", *piped):
-        order = delegated_in(text) if " " in text else ""
-        if order:
-            told = f"order={order}"
-            yield Destruction(f"{invocation.name}_order", told, Badness.PLAIN, ActEffect.HANDS_OVER)
-            return
-
-
 TOOLS: Mapping[str, Reader] = {
     "hdfs": _hdfs,
     "hadoop": _hdfs,
     "etcdctl": _etcd,
-    **dict.fromkeys(
-        listed("claude codex gemini aider llm opencode goose amp cursor-agent copilot qwen crush droid auggie"), _agent
-    ),
 }
