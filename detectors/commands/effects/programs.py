@@ -35,7 +35,7 @@ destroys | manage-bde,manage-bde.exe | /-(forcerecovery|off|delete)\b/ | $1
 destroys~ | net,net.exe stop | /sql|oracle|backup|vss|exchange|postgres|defend|mpssvc|eventlog/ | $1
 overwrites | restore-vmsnapshot,restore-vmcheckpoint,restore-sqldatabase,restore-dbadatabase,restore-azsqldatabase | | -name,-databasename,-database,$1
 destroys~ | takeown | /\/r\b/ |
-destroys | format | +q/y/fs/u /^[a-z]:/ | $1
+destroys! | format | +c/d/e/f/g/h/q/y/fs/u /^[a-z]:/ | drive:$1
 destroys | diskpart | /\/s/ | $1
 destroys | vssadmin delete/resize | |
 destroys | snap remove | /--purge/ | $1
@@ -72,13 +72,13 @@ hands_over | register-scheduledtask,register-scheduledjob,new-scheduledtask | | 
 # keys and secrets
 destroys | gpg,gpg2,gpgsm | /--delete-(secret|key)/ | $*
 destroys | keytool | +delete /(^|\s)-delete\b/ | -alias
-destroys | op,bw,pass,gopass,doppler,lpass,rbw,chamber,infisical | /(^|\s)(delete|rm|remove|purge|archive)(\s|$)/ | $*
+destroys | op,bw,pass,gopass,doppler,lpass,rbw,chamber,infisical | /(^|\s)(delete|rm|remove|purge|archive)(\s|$)/ | vault:{$-}
 destroys | tar,cat,cpio | +dev /((^|\s)-\w{0,8}f|>|of)\s?\/dev\/(sd|hd|vd|xvd|nvme|disk|mmcblk)/ |
 # macOS
 destroys | tmutil delete/deletelocalsnapshots/disable/thinlocalsnapshots/deleteinprogress | | $*
-destroys | defaults delete/delete-all | | $*
+destroys | defaults delete/delete-all | | defaults:{$-}
 destroys | security delete-keychain/delete-generic-password/delete-internet-password/delete-certificate/delete-identity | | $*
-destroys | dscl | /-delete\b/ | $*
+destroys | dscl | /-delete\b/ | dscl:{$-}
 destroys | sysadminctl | /-deleteuser\b/ | -deleteUser
 exposes~ | csrutil disable | |
 exposes~ | spctl | /--(master|global)-disable/ |
@@ -193,7 +193,7 @@ overwrites | restic restore | /--(delete|overwrite)|--target\s+\// | --target,-t
 destroys | restic forget | /--(prune|keep-last\s[01]\b|unsafe\S*)|forget\s+\w{6,}/ | $*
 destroys | restic key remove | | $*
 destroys | restic prune | | --repo,-r
-destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly|yearly)\s[1-9]/ | $*
+destroys | borg delete/prune/recreate | !/--keep-(daily|weekly|monthly|yearly)\s[1-9]/ | borg:{$-}
 destroys | kopia snapshot/manifest/repository expire/delete/remove | !/--dry-run/ | $*
 destroys | docker system reset | | .
 destroys | kubeadm,talosctl,rke,rke2,k0s,k0sctl,microk8s reset/remove/uninstall | | .
@@ -227,12 +227,12 @@ destroys~ | mc version suspend | | $*
 exposes | mc anonymous/policy set/set-json | /public|download|upload/ | $0
 exposes | mc admin policy attach/set | /consoleadmin|readwrite/ | --user,$*
 destroys | rabbitmqctl delete_*/purge_*/reset/force_reset/clear_* | | queue:$*
-destroys | rabbitmqctl set_policy | /ttl|max-length|expires/ | queue:$*
+destroys | rabbitmqctl set_policy | /ttl|max-length|expires/ | queue:$1
 destroys | nats stream/str edit | /--max-(age|msgs|bytes)/ | $*
 destroys | celery purge | | -A
 destroys | rq empty | | $*
 destroys | sst remove | | --stage,.
-destroys | wrangler kv/r2/d1/queues/secret/pages/hyperdrive/vectorize/workflows/versions/containers | /\b(delete|purge)\b/ | $*
+destroys | wrangler kv/r2/d1/queues/secret/pages/hyperdrive/vectorize/workflows/versions/containers | /\b(delete|purge)\b/ | wrangler:{$-}
 destroys | wrangler delete | | --name,.
 destroys | rails,rake | /\b(purge|drop|delete|destroy|wipe|flush|truncate)\w*job|[:_](purge|drop|delete|destroy|wipe|truncate)\b/i | $*
 """
@@ -294,7 +294,7 @@ sends | wrangler,vercel deploy/publish | | .
 sends | wrangler pages/versions deploy | | .
 sends | vercel | --prod | .
 destroys | vercel remove/rm | | $*
-destroys | vercel dns/domains/env/certs/alias rm/remove | | $*
+destroys | vercel dns/domains/env/certs/alias rm/remove | | vercel:{$-}
 sends | netlify deploy | --prod | .
 sends | netlify deploy | /(^|\s)-p\b/ | .
 sends | firebase deploy/hosting:channel:deploy | | --only,.

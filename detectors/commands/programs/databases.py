@@ -266,9 +266,10 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
         resets_it = parts[-1] == "reset" and not _RESET_THINGS.isdisjoint((named, *parts))
         if resets_it or not _GENERIC_VERBS.isdisjoint((parts[0], parts[-1])):
             kind = named if len(parts) == 1 else word
-            for name in operands[at + 1 : at + 17] or (() if word == "rm" else (" ".join(invocation.argv)[:240],)):
-                bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
-                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad)
+            name = "/".join(operands[at + 1 : at + 17]) or ("" if word == "rm" else " ".join(invocation.argv))
+            if name:  # one act on one target: which words repeat, nobody knows
+                bad = Badness.SEVERE if is_production(*operands[at + 1 : at + 17]) else Badness.PLAIN
+                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name[:240]}", bad)
             return
 
 
