@@ -9,8 +9,9 @@ act of `effect!` is SEVERE.
   lines without any of these are not parsed), `--force` (present), `!--dry-run` (absent), `--acl=public*` (has such a
   value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case.
 - Target: `--name,-n` (values of options), `$1` (an operand after the words), `$*` (each of them), `.` (the working
-  directory), `path:$1` (a file), `user:$1` (of kind `user`). The default is the command line. `kms:{--keyring}/{$1}`
-  is one target of several parts, of which missing ones are left out; `{$-}` is every operand but the verb.
+  directory), `path:$1` (a file), `user:$1` (of kind `user`), `'this'` (itself). The default is
+  the command line. `kms:{--keyring}/{$1}` is one target of several parts, of which missing ones are left out; `{$-}`
+  is every operand but the verb.
 
 Misses: abbreviated options; values of options before the words of programs outside `GLOBAL_OPTIONS`.
 """
@@ -274,12 +275,15 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
         for name in _targets(row, invocation)[:_MAX_TARGETS]:
             if row.target.startswith("path:"):
                 lost = lost_path(verb, invocation, name)
-                yield replace(lost, effect=row.effect, reversible=row.reversible)
+                bad = Badness.SEVERE if row.severe else lost.badness
+                yield replace(lost, badness=bad, effect=row.effect, reversible=row.reversible)
             else:
                 severe = row.severe or (row.effect is ActEffect.DESTROYS and is_production(name))
                 bad = Badness.SEVERE if severe else Badness.PLAIN
                 kind = row.target.partition(":")[0] if ":" in row.target else invocation.name.lower()
                 yield Destruction(verb, f"{kind}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
+        if row.severe:
+            return  # what else it does matters no more
 
 
 def _targets(row: Row, invocation: Invocation) -> list[str]:
@@ -299,6 +303,8 @@ def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
     for expected in target.split(","):
         if expected == ".":
             found.append(invocation.path("."))
+        elif expected[:1] == "'":
+            found.append(expected.strip("'"))
         elif expected == "$-":
             found += [word for word in leading(invocation.name, argv) if word not in _VERBS][:_MAX_TARGETS]
         elif expected.startswith("$"):
@@ -307,6 +313,6 @@ def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
             found += rest if number == "*" else rest[int(number) - 1 :][:1] if number != "0" else rest[-1:]
         elif expected:
             found += values(argv, expected)[:1]
-        if found:
+        if any(found):
             break
-    return found
+    return list(filter(None, found))
