@@ -51,13 +51,33 @@ _OWN_OUTPUT = re.compile(
 """Names of files in the working directory to which programs write their output."""
 _TRUNCATING = frozenset((">", ">|", "&>"))
 
+_ON_DRIVE = re.compile(r"[A-Za-z]:(?:[\\/]|$)")
+_MAX_DRIVE_CHARS = 4096
+_TOP_OF_DRIVES = frozenset(("windows", "program files", "program files (x86)", "programdata", "users"))
+
 
 def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: bool = False) -> Destruction:
     """Return the loss of a path; with `everything`, including all below it."""
+    if len(argument) < _MAX_DRIVE_CHARS and _ON_DRIVE.match(argument) is not None:
+        return _lost_on_drive(verb, argument, everything=everything)
     path = invocation.path(argument)
     if is_disk(path):
         return device_loss(verb, path)
     return Destruction(verb, f"path={path}", badness(path, everything=everything, start=invocation.start))
+
+
+def _lost_on_drive(verb: str, path: str, *, everything: bool) -> Destruction:
+    """Return the loss of a path of Windows, with slashes in the target: `path=C:/Users/dana`."""
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".")]
+    below = parts[1:-1] if parts[-1] in ("*", "*.*") and len(parts) > 1 else parts[1:]
+    everything = everything or len(below) < len(parts) - 1
+    top = [part.lower() for part in below]
+    whole = not top or (len(top) == 1 and top[0] in _TOP_OF_DRIVES) or (len(top) == 2 and top[0] == "users")
+    personal = len(top) == 3 and top[0] == "users" and top[2] in ("documents", "desktop", "pictures")
+    bad = badness("/".join(below), everything=everything) if below else Badness.PLAIN
+    if everything and (whole or personal):
+        bad = Badness.SEVERE
+    return Destruction(verb, f"path={parts[0].upper()}/{'/'.join(parts[1:])}", bad)
 
 
 def is_disk(path: str) -> bool:

@@ -46,7 +46,7 @@ _DESTROYS = _words("""
     default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
     # destructive words in names of commands, and other programs
     pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway liquibase goose knex dbmate
-    zip rar claude codex gemini aider llm opencode goose amp cursor copilot qwen crush droid auggie
+    zip rar
     nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
 """)  # fmt: skip
 # These are destructive only together with others: see _has_word.

@@ -32,10 +32,7 @@ from haltline.detectors.commands.programs import (
     editors,
     git,
     http,
-    machine,
     named,
-    stores,
-    system,
     windows,
 )
 from haltline.detectors.commands.script_files import (
@@ -86,9 +83,6 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **http.TOOLS,
     **containers.TOOLS,
     **cloud.TOOLS,
-    **system.TOOLS,
-    **machine.TOOLS,
-    **stores.TOOLS,
     **windows.TOOLS,
     "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }

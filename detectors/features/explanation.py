@@ -129,22 +129,22 @@ def _why(one: Destruction, act: Observation) -> str:
     if act.text:
         return f"the executed text, read as {act.tool.reading}"
     if one.verb.startswith("http_"):
-        return "its method and URL: commands/effects/requests.py"
+        return "its method and URL: commands/rows/web.txt"
     if one.verb == "click":
-        return f"the clicked text{_in_english(one.target)}: commands/effects/labels.py"
-    return f"its name and arguments{_in_english(act.action)}: commands/effects/tools.py, schemas/tool_names.py"
+        return f"the clicked text{_in_english(one.target)}: commands/rows/buttons.txt"
+    return f"its name and arguments{_in_english(act.action)}: commands/rows/tools.txt, schemas/tool_names.py"
 
 
 def _in_english(text: str) -> str:
     english = in_english(text)
-    return f", in English {' '.join(english)!r} (commands/effects/languages.py)" if english else ""
+    return f", in English {' '.join(english)!r} (commands/rows/languages.txt)" if english else ""
 
 
 def _of_programs(text: str, verb: str) -> Iterator[tuple[str, ActEffect | None]]:
     """Yield the sources of what each program does, those of the program that a verb is named after first."""
     for invocation in sorted(invocations(text), key=lambda one: not verb.startswith(one.name.replace("-", "_"))):
         for row in rows.matching(TABLE, invocation):
-            yield f"commands/effects: {row.source}", row.effect
+            yield f"commands/rows: {row.source}", row.effect
         module = reader_of(invocation)
         if module:
             yield f"{invocation.name}, read by {module}", None

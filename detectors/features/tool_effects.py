@@ -9,11 +9,10 @@ Misses: those of the tables; clicks whose adapter reports a number instead of th
 import shlex
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import islice
 
-from haltline.detectors.commands import begins_with_program, code_destructions, destructions, sql_destructions
+from haltline.detectors.commands import code_destructions, destructions
 from haltline.detectors.commands.arguments import in_snake
-from haltline.detectors.commands.effects import delegation, labels, requests, statements, tools, verb_and_arguments
+from haltline.detectors.commands.effects import jobs, labels, requests, statements, tools, verb_and_arguments
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.surroundings import is_little
@@ -64,8 +63,7 @@ def acts(  # noqa: PLR0912 - one case after another
     if clicked:
         return clicked
     whole, action = _names_of(action)
-    asks = delegation.delegates(action)
-    if tools.only_looks(action) and not asks:
+    if tools.only_looks(action):
         requested = requests.of_arguments(args, guess=False)
         return (requested,) if requested is not None else ()
     line = as_command_line(action, args)
@@ -92,7 +90,7 @@ def acts(  # noqa: PLR0912 - one case after another
         requested = requests.of_arguments(args)
         if requested is not None:
             return (requested,)
-        order = delegation.delegated(action, args) or _commanded(action, args)
+        order = jobs.started(action, args)
         if order:
             return (
                 Destruction(
@@ -113,32 +111,6 @@ def acts(  # noqa: PLR0912 - one case after another
 def _names_of(action: str) -> tuple[str, str]:
     """Return the words of a tool's name joined by `_`, and its last part."""
     return "_".join(words(action)), _LAST_PART.split(action)[-1] or action
-
-
-_COMMANDED = re.compile(
-    r"\b(?:run|execute|exec|issue|type|perform)\b:?\s+[`'\"]*(?P<line>[^`\n]{4,400})", re.IGNORECASE
-)
-
-
-_OF_SQL = re.compile(
-    r"\b(?:delete\s+from|truncate\s+table|update\s+\S+\s+set|alter\s+table|drop\s+(?:table|database|schema|view|index))\s",
-    re.IGNORECASE,
-)
-
-
-def _commanded(action: str, args: JsonObject) -> str:
-    """Return a destructive command line or statement that another agent is told to run."""
-    if not delegation.delegates(action):
-        return ""
-    for text in delegation.texts(args):
-        for line in (text.partition(";")[0], *(match["line"] for match in islice(_COMMANDED.finditer(text[:4096]), 4))):
-            told = (
-                *(destructions(line) if begins_with_program(line) else ()),
-                *(sql_destructions(line) if _OF_SQL.search(line) else ()),
-            )
-            if any(one.badness is not Badness.SCRATCH for one in told):
-                return line[:160]
-    return ""
 
 
 _SENDS = frozenset(("send", "email", "mail", "message", "post", "notify"))
@@ -261,9 +233,9 @@ def may_act(action: str) -> bool:
     if not _PROGRAMS.keys().isdisjoint(parts) or parts[:1] == ("git",):
         return True
     if tools.only_looks(action):
-        return delegation.delegates(action)
+        return False
     by_name = tools.by_name(_LAST_PART.split(action)[-1]) or tools.by_name("_".join(parts))
-    return by_name is not None or not delegation.HANDS.isdisjoint(parts)
+    return by_name is not None or not jobs.STARTS.isdisjoint(parts)
 
 
 def is_click(action: str) -> bool:

@@ -6,24 +6,12 @@ Misses: computed names; unusual keywords that name the target.
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from haltline.schemas import expressions as re
-
 _TELLING = (
     "asset_id", "table", "table_id", "TableName", "Bucket", "bucket", "Key", "key", "name", "Name", "id", "dataset",
     "dataset_id", "collection", "topic", "queue", "QueueUrl", "path", "DBInstanceIdentifier",
 )  # fmt: skip
-_SAYS_NOTHING = frozenset(("{}", "[]", "true", "false", "null", "None", "True", "False", "nil", "undefined"))
 _MAX_NAMES = 32
 _MAX_NAME_CHARS = 480
-
-
-_MAKES_TABLES = re.compile(r":memory:|\bcreate_(?:model|all)\(")
-_CLASS = re.compile(r"^[ \t]*class (\w+)\(", re.MULTILINE)
-
-
-def own_models(text: str) -> frozenset[str]:
-    """Return the classes of a program that creates the tables of its own models, whose rows are its own."""
-    return frozenset(_CLASS.findall(text)) if "class " in text and _MAKES_TABLES.search(text) else frozenset()
 
 
 class Texts(Protocol):
@@ -40,12 +28,7 @@ def named_by(ref: str, base: tuple[str, ...], items: Sequence[Texts], keywords: 
     plain: list[str] = []
     for item in items:
         for text in item.texts:
-            if text.startswith("\0"):
-                *_, key, value = text.split("\0")
-                if value not in _SAYS_NOTHING:
-                    by_name[key] = (value,)
-            else:
-                plain.append(text)
+            plain.append(text)
     found = [f"{name}={text}" for name in _TELLING if name in by_name for text in by_name[name]][:2]
     if found:
         return (",".join(found)[:_MAX_NAME_CHARS],) if len(found) > 1 else (found[0][:_MAX_NAME_CHARS],)
@@ -53,7 +36,7 @@ def named_by(ref: str, base: tuple[str, ...], items: Sequence[Texts], keywords: 
         name, texts = next(iter(by_name.items()))
         return tuple(f"{name}={text}"[:_MAX_NAME_CHARS] for text in texts[:_MAX_NAMES])
     kind = _kind(ref)
-    names = plain or [text for text in base if not text.startswith("\0")]
+    names = plain or list(base)
     if names:
         return tuple(f"{kind}={text}"[:_MAX_NAME_CHARS] for text in names[:_MAX_NAMES])
     owner = [part for part in ref.split(".")[:-1] if part not in ("objects", "all", "filter", "item", "query", "db")]

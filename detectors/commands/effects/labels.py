@@ -13,18 +13,9 @@ from functools import lru_cache
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.detectors.commands.rows import rows_of
 from haltline.schemas.tool_names import words
 
-_TABLE = """
-destroys | permanently delete erase destroy wipe purge truncate drop uninstall terminate deactivate nuke decommission revoke unpublish deletion removal suppression
-destroys | empty bin, empty recycle bin, close my account, remove everyone, remove permanently, clear all data, clear database, format drive, discard all, leave organization, shut down, force push, end session for all, i understand, cancel subscription, empty trash
-spends | buy pay purchase donate withdraw refund
-spends | order now, check out now, book now, confirm and pay, place your order, start trial, upgrade now, subscribe now, proceed to payment, order order
-sends | publish tweet broadcast
-sends | send to all, send to everyone, send all, post publicly, send campaign, send newsletter, send now, go live, deploy to production, submit for review, release to production
-exposes | authorize app, authorize application, authorize access, allow access
-exposes | make public, change visibility, share publicly, anyone with the link, allow all, disable protection, disable two factor, turn off 2fa
-"""
 _CONFIRMS = frozenset((
     "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "confirm changes",
 ))  # fmt: skip
@@ -48,16 +39,6 @@ _COUNTS = frozenset(listed("""
 _WHOLE, _FILTERS = frozenset(("factory", "all", "everything")), frozenset(("filter", "filters", "columns", "view"))
 _LITTLE = frozenset(listed("a an the to my your this of de la le el du os as den die das"))
 """Words that are ignored in phrases."""
-_OPENS = """
-public publica | make machen rendre set change switch turn mark cambiar changer passer stellen andern schalten | -picture -photo -name -key -keys -ip -holiday -holidays -comment -reply
-public publica | link lien enlace url | create crear creer erstellen get generate generieren enable share
-public publica visible available accessible | web internet everyone anyone
-publish | web internet
-share | everyone anyone world monde
-share visible | all allen tous tout | par para for fur to with con com mit avec fur
-link lien enlace sharing | anyone everyone personne persona pessoa monde disposant uber | -send -copy
-link | sharing | turn enable on
-"""
 """Labels that make something public: one word of each cell is required; a word with `-` excludes the label."""
 _CLOSES = frozenset(listed("""
     off remove disable deactivate stop private restricted ne no not nicht only dont never how help learn filter filters
@@ -74,7 +55,7 @@ def _joined(parts: Iterable[str]) -> str:
 def _read() -> tuple[dict[str, ActEffect], tuple[tuple[str, ActEffect], ...]]:
     single: dict[str, ActEffect] = {}
     phrases: list[tuple[str, ActEffect]] = []
-    for line in filter(None, _TABLE.splitlines()):
+    for line in rows_of("buttons"):
         effect, listed = (cell.strip() for cell in line.split("|"))
         if "," in listed:
             phrases += [(_joined(phrase.split()), ActEffect(effect)) for phrase in listed.split(",")]
@@ -89,7 +70,7 @@ _OPENING = tuple(
         *(frozenset(cell.split()) for cell in line.split("|") if "-" not in cell),
         frozenset(word[1:] for word in line.split() if word[0] == "-"),
     )
-    for line in filter(None, _OPENS.splitlines())
+    for line in rows_of("public_buttons")
 )
 """For each line of `_OPENS`: sets of words, one of each required, and a last set of excluding words."""
 

@@ -233,7 +233,7 @@ def _updates_all(it: Method) -> bool:
 
 
 def _has_empty_condition(it: Method) -> bool:
-    by_value = it.everything and it.plain[:1] and it.plain[0][:1] == "\0" and _MODELS.search(it.owner)
+    by_value = it.everything and it.given and "where" not in it.given and _MODELS.search(it.owner)
     return it.given.get("where") == "{}" or bool(by_value)
 
 

@@ -14,23 +14,11 @@ import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
 
-_TABLE = r"""
-destroys | DELETE | .
-destroys | POST PUT PATCH | [/:._?&=-](delete|destroy|purge|truncate|wipe|erase|drop|nuke|flush|factory[_-]?reset|_delete_by_query|deprovision|decommission|terminate|hard[_-]?delete|bulk[_-]?(delete|remove)|batch[_-]?delete|archive[_-]and[_-]delete|invalidate[_-]?all|purge[_-]?\w{1,480}|delete[_-]\w{1,480})(/|$|\?|&)
-destroys | POST PUT PATCH | /(deactivate|disable|suspend|ban|revoke|remove|uninstall|unpublish|close|cancel|reset|shutdown|poweroff|stop|rollback|restore|_close|_reindex|snapshots/(\S{1,480}/)?recover|_update_by_query|_shrink|_forcemerge|_freeze|trash|expire)/?($|\?)
-destroys | POST | /(Projects?|Users?|Accounts?|Tables?)/Delete\w*$
-overwrites | PUT PATCH POST | /(dns_records|zones|records|rrsets|nameservers|git/refs)(/[^/?]+)?/?($|\?)
-spends | POST PUT | /(refunds?|charges?|payouts?|transfers?|payments?|payment_intents|orders?|checkout|purchases?|subscriptions?|topups?|withdrawals?|invoices/[^/]+/pay|trades?|buy|sell|pay|wire|donations?|bookings?|reservations?|capture|bids?|ad_?campaigns?|campaigns)(/[^/?]*/(pay|capture|confirm|execute|refund))?/?($|\?)
-sends | POST PUT | /(mail/send|messages(\.json)?|sms|send|sendmail|send_?email|emails?|broadcasts?|newsletters?/send|tweets|statuses(/update)?|statuses/update\.json|campaigns/[^/]+/(actions/)?send|posts|publish|notify_all|calls(\.json)?|push/send|notifications/broadcast|releases|deployments|sendMessage)/?($|\?)
-hands_over | POST PUT | (destroy|delete|drop|purge|wipe|teardown|truncate)[\w.-]{0,480}/(build|run|runs|trigger|dispatches|execute|executions|invocations|start)\w*/?($|\?)
-hands_over | POST PUT | /(job|jobs|workflows|pipelines|dags|functions|lambdas|playbooks)/[\w./-]{0,200}(destroy|delete|drop|purge|wipe|teardown|truncate)
-overwrites | PATCH | /rest/v1/\w+/?($|\?(select=[^&]{0,480}&?)?$|\?\w*(id|pk|uuid)=(neq\.(0|-1|[0-]{36})|gte?\.(0|-1)|not\.is\.null)$)
-exposes | POST PUT PATCH | /(collaborators|permissions|acls?|policy|policies|iam|grants|members|roles|memberships|public|visibility|share|shares|invitations)(/[^/?]+)?/?($|\?)
-"""
 _CHATS = re.compile(
     r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/|office\.com/webhook|chat\.googleapis\.com/"
     r"|api\.telegram\.org/bot[^/]*/send|slack\.com/api/(?:chat\.(?:post|schedule)|files\.upload)|/hooks/[a-z0-9]{10,}"
@@ -46,7 +34,7 @@ _AUTOMATIONS = re.compile(
 """Places where a request starts an automation of someone else."""
 _ROWS = tuple(
     (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
-    for cells in ([cell.strip() for cell in line.split(" | ")] for line in filter(None, _TABLE.splitlines()))
+    for cells in ([cell.strip() for cell in line.split(" | ")] for line in rows_of("web"))
 )
 _QUERY_ONLY = re.compile(
     r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"

@@ -9,7 +9,9 @@ act of `effect!` is SEVERE.
   lines without any of these are not parsed), `--force` (present), `!--dry-run` (absent), `--acl=public*` (has such a
   value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case.
 - Target: `--name,-n` (values of options), `$1` (an operand after the words), `$*` (each of them), `.` (the working
-  directory), `path:$1` (a file), `user:$1` (of kind `user`). The default is the command line.
+  directory), `path:$1` (a file), `user:$1` (of kind `user`), `'this'` (itself). The default is
+  the command line. `kms:{--keyring}/{$1}` is one target of several parts, of which missing ones are left out; `{$-}`
+  is every operand but the verb.
 
 Misses: abbreviated options; values of options before the words of programs outside `GLOBAL_OPTIONS`.
 """
@@ -38,6 +40,8 @@ _ALSO: Mapping[str, tuple[str, ...]] = {
     for program in {path[0] for path in SYNONYMS.values()}
 }
 """The other names of each program."""
+_PART = re.compile(r"\{([^{}]*)\}")
+_VERBS = frozenset(listed("delete remove rm purge archive destroy unset del"))
 _MAX_TARGETS = 32
 _MAX_WORDS = 4096
 _MAX_NAME_CHARS = 240
@@ -271,26 +275,44 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
         for name in _targets(row, invocation)[:_MAX_TARGETS]:
             if row.target.startswith("path:"):
                 lost = lost_path(verb, invocation, name)
-                yield replace(lost, effect=row.effect, reversible=row.reversible)
+                bad = Badness.SEVERE if row.severe else lost.badness
+                yield replace(lost, badness=bad, effect=row.effect, reversible=row.reversible)
             else:
                 severe = row.severe or (row.effect is ActEffect.DESTROYS and is_production(name))
                 bad = Badness.SEVERE if severe else Badness.PLAIN
                 kind = row.target.partition(":")[0] if ":" in row.target else invocation.name.lower()
                 yield Destruction(verb, f"{kind}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
+        if row.severe:
+            return  # what else it does matters no more
 
 
 def _targets(row: Row, invocation: Invocation) -> list[str]:
+    target = row.target.partition(":")[2] if "{" in row.target else row.target.rpartition(":")[2]
+    if "{" in target:
+        parts = [_PART.sub(lambda part: "/".join(_named(part[1], row, invocation)), one) for one in target.split("/")]
+        found = ["/".join(filter(None, parts))]
+    else:
+        found = _named(target, row, invocation)
+    return [name for name in found if name not in (STDIN, "")] or [" ".join(invocation.argv)[:_MAX_NAME_CHARS]]
+
+
+def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
+    """Return the words that one part of a target stands for."""
     argv = invocation.argv[1:_MAX_WORDS]
     found: list[str] = []
-    for expected in row.target.rpartition(":")[2].split(","):
+    for expected in target.split(","):
         if expected == ".":
             found.append(invocation.path("."))
+        elif expected[:1] == "'":
+            found.append(expected.strip("'"))
+        elif expected == "$-":
+            found += [word for word in leading(invocation.name, argv) if word not in _VERBS][:_MAX_TARGETS]
         elif expected.startswith("$"):
             rest = leading(invocation.name, argv)[len(row.words) :]
             number = expected[1:]
             found += rest if number == "*" else rest[int(number) - 1 :][:1] if number != "0" else rest[-1:]
         elif expected:
             found += values(argv, expected)[:1]
-        if found:
+        if any(found):
             break
-    return [name for name in found if name != STDIN] or [" ".join(invocation.argv)[:_MAX_NAME_CHARS]]
+    return list(filter(None, found))

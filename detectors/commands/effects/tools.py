@@ -8,170 +8,17 @@ A line of `SETTINGS` is `effect | argument | value`, both full-match patterns, f
 Misses: uninformative names; service-specific argument names.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.detectors.commands.rows import rows_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
-_NAMES = """
-spends | pay repay prepay | *
-spends | send make create issue execute initiate process submit capture confirm authorize schedule request place complete finalize perform new add post | payment payments payout payouts refund refunds transfer charge donation trade purchase bid deposit remittance withdrawal reimbursement swap wager topup wire money funds eth btc usdc sol crypto coins tokens transaction -human -agent -file -files -data -call -draft -method -methods -link -status -sheet -intents
-spends | place submit create confirm complete finalize checkout send execute | order orders booking reservation checkout -draft -template -list -cart -status -note
-spends | refund withdraw buy purchase sell checkout donate invest stake bet gamble disburse reimburse remit topup payout order hire rent wire short liquidate redeem spend | * -by -attention -status -history -draft -policy -list -number
-spends | transfer | bank wire sepa funds money balance payment amount eth btc crypto coins tokens usd credits points stock shares cash asset_value
-spends | charge bill debit | customer card account user client wallet invoice subscription
-spends | book reserve | flight flights hotel hotels room rooms ticket tickets trip train car cab taxi ride rental reservation seat seats cruise tour restaurant itinerary travel
-spends | create start upgrade renew activate change extend | subscription subscriptions plan tier membership license licenses seats contract
-spends | set update increase raise change launch start resume boost activate create enable | budget budgets spend bid campaign campaigns ad ads adset -draft -newsletter
-spends | approve accept sign | invoice invoices expense expenses payment payments payout purchase refund quote contract loan offer budget timesheet
-spends | cancel | order orders booking bookings reservation reservations flight flights ticket tickets shipment hotel trip appointment -ticket_watch
-spends | settle tip | invoice trade payment bet account creator driver
-spends | close | position positions
-spends | mint burn bridge lend borrow stake unstake swap | token tokens nft nfts eth usdc coin coins crypto position liquidity
-spends | add load | funds credits money
-spends | launch provision lease | instance instances gpu gpus cluster clusters vm vms server servers node nodes droplet -browser -test
-spends | increase raise | quota limit
-spends | approve sign | transaction transaction_batch withdrawal allowance agreement document nda lease
-spends | recharge | *
-spends | request | ride taxi cab
-spends | payroll | * -report -summary -status
-spends | submit process approve | payroll
-spends | issue grant apply | credit credits discount coupon voucher gift giftcard
-spends | modify amend | order -status -note -address -by -display -sort -element -column -tab
-spends | trade swap | stock stocks shares token tokens crypto order asset position -file
-spends | register transfer renew | domain domains
-sends | send | envelope envelopes contract invoice invoices
-sends | upload | pypi npm testflight
-sends | send publish | draft drafts
-sends | publish | document documents entry entries content course template theme
-sends | send post reply | slack discord teams telegram whatsapp mattermost wechat messenger channel dm
-sends | publish post | substack medium ghost wordpress blogger tumblr mastodon bluesky hashnode devto
-sends | send | recipients subscribers customers contacts everyone
-sends | send deliver dispatch blast mail | email emails mail mails newsletter newsletters campaign campaigns sms fax letter bulk mass invitation invitations announcement blast mailing push broadcast whatsapp template_message -draft
-sends | gmail outlook email mail sendgrid mailgun mailchimp postmark ses smtp twilio | send
-sends | broadcast blast email mail | all everyone everybody users customers subscribers members staff list message announcement team company
-sends | broadcast | *
-sends | reply forward | email mail gmail outlook all everyone
-sends | submit lodge | tax taxes return claim filing petition visa vote ballot bid tender -draft
-sends | file | tax taxes claim lawsuit complaint petition
-sends | cast | vote ballot
-sends | page | oncall call engineer responder
-sends | send create trigger | postcard letters siren evacuation
-sends | notify alert message | all everyone everybody subscribers customers
-sends | make place start dial | call phone
-sends | tweet retweet repost | *
-sends | post publish share create submit schedule | tweet tweets twitter linkedin facebook instagram reddit tiktok youtube threads mastodon bluesky blog article story reel video podcast package packages app extension post posts page site website release version press announcement listing job_ad status -commit -check -draft -message -comment -reply -issue -review -request
-sends | publish release ship submit upload | youtube tiktok instagram vimeo soundcloud appstore playstore app_store testflight
-sends | publish release ship submit | package app site page release version store production prod article post video listing product image crate gem npm pypi
-sends | deploy promote release rollout ship | production prod live
-exposes | grant give | access permission permissions role roles privilege privileges admin rights ownership owner scope consent
-exposes | add invite | collaborator collaborators admin admins owner owners administrator
-exposes | make set promote elevate | public admin owner superuser administrator
-exposes | transfer | ownership owner repository repo project organization workspace
-exposes | elevate escalate | privilege privileges permission permissions access rights
-exposes | enable | public anonymous guest root rdp telnet impersonation
-exposes | whitelist allowlist impersonate unprotect | *
-spends | top | up
-spends | start | gpu gpus
-spends | release | escrow funds deposit payment
-destroys | termination cancellation deactivation suspension revocation | account user contract subscription employee instance customer
-exposes | create generate | public -key -keys -keypair -ip -subnet -method -class
-exposes | create generate | shareable sharelink access -log -list -report -request -review
-exposes | assign attach bind | admin owner policy administrator
-exposes | open expose publish share | public world port firewall internet everyone anyone
-exposes | disable remove bypass deactivate stop | mfa 2fa totp firewall auth authentication authorization encryption rls ssl tls waf antivirus audit logging protection sso saml oauth captcha guardduty cloudtrail xdr guardrail guardrails sandbox policy monitoring alarm alarms alert alerts alerting dlp edr defender 2sv verification signing
-exposes | unlock open disarm | door doors valve gate garage vault safe house alarm lock locks
-exposes | authorize allow | ingress egress all public anonymous inbound
-destroys | disable stop suspend pause | backup backups versioning snapshot snapshots retention replication recovery
-destroys | terminate kill decommission | instance instances server servers vm vms cluster clusters database host node account user environment contract employee workspace site subscription
-destroys | mute resolve logout reassign close kill end pause stop lock reject cancel | all everything everyone bulk mass -tabs -timers -tests -containers -windows
-destroys | disable suspend pause | service services project app application site website store webhook
-destroys | recycle | file folder item page
-destroys | mark report | spam abuse phishing
-destroys | put set update create apply configure | lifecycle -hook -hooks -event -state -stage
-destroys | seal | *
-destroys | kill | switch
-destroys | kick expel boot | user users member members guest participant
-destroys | unsubscribe | mass bulk all everyone users customers contacts list subscribers members
-destroys | void | invoice payment check transaction contract label shipment order envelope
-destroys | reject decline deny | application loan claim candidate mortgage visa
-destroys | dissolve disband | *
-destroys | dismiss fire layoff | employee employees staff worker
-destroys | downgrade | plan subscription account database cluster version tier
-destroys | scale | down zero
-destroys | failover cutover | *
-destroys | anonymize anonymise pseudonymize redact | user users customer customers data records account accounts
-destroys | reset | password passwords mfa credentials
-destroys | archive | *
-destroys | archive | channel channels conversations repo repository project account workspace
-destroys | cancel close end | invoice invoices subscription subscriptions account accounts contract membership policy license plan domain workspace organization tenant
-destroys | deactivate suspend ban block lock freeze offboard fire disable | user users account accounts member members customer customers employee key keys token card domain site tenant
-destroys | revoke rotate expire invalidate regenerate | key keys token tokens access certificate certificates cert secret secrets credential credentials permission permissions license session_all all api
-destroys | factory reset format reformat reimage reinstall rebuild wipe erase | device devices disk disks drive drives volume partition phone machine server database db cluster factory index environment tenant sd
-destroys | reformat | *
-destroys | factory | reset defaults
-destroys | sunset scrap demolish dismantle kill axe abandon retire zero blank nullify void unset burn torch smash ditch depopulate gut | dataset database service api product version model server system account accounts project feature table tables vehicle asset environment site domain column columns field fields balance balances record records contract disk volume cluster index bucket backup -column_header -blank_line
-destroys | off | board boarding
-destroys | offboard | *
-spends | issue | card cards -create -add -move -update -board -project
-destroys | shutdown stop poweroff halt reboot power | server servers instance instances vm vms database host cluster machine production datacenter node
-destroys | detach unmount eject | volume disk drive database storage
-destroys | unpublish retract recall takedown withdraw_post yank deprecate | * -app_link
-destroys | clear | database data backups everything
-destroys | remove | all everything everyone user users account accounts project repository database member members permanently environment server domain organization workspace team collaborator customer customers data backups
-destroys | force | push
-destroys | rewrite squash | history
-destroys | empty flush clear truncate purge reset | bucket queue table namespace kv storage database trash topic index collection disk store recyclebin keyspace stream
-destroys | drain evict cordon | node nodes
-destroys | move | trash bin junk spam
-destroys | merge dedupe | contacts accounts customers records users tickets leads -request -pull -branch
-overwrites | restore rollback | backup backups database db snapshot snapshots table cluster volume instance disk server deployment release migration -deleted -transaction -window
-overwrites | revert | snapshot database vm volume deployment disk backup
-overwrites | swap | slots slot environment environments dns urls cname database
-overwrites | shift route reroute | traffic
-overwrites | overwrite | * -protection
-overwrites | bulk mass batch | update edit replace change set overwrite
-overwrites | update replace set edit reset change | all everything everyone -filter -filters -mocks -breakpoints -counters -timers -cache -caches
-overwrites | update set change replace transfer | nameservers nameserver dns record_set rrset mx cname
-"""
-_SETTINGS = r"""
-exposes | (\w+_)?(visibility|privacy)(_\w+)?|access|access_level|(\w+_)?sharing|with|shared_with|link_access|audience_access|share_with|privacy | public|anyone\w*|everyone|world|internet|public[_ -]\w+|anonymous|unlisted|open
-exposes | link_(access|role|permission)|general_access | (?!restricted|none|off|private|disabled)\w+
-exposes | actions? | \*
-exposes | private|is_private|block_public\w*|\w*public_access_block\w*|restrict\w*_access | false
-exposes | public|is_public|make_public|publicly_accessible|public_access|allow_public\w*|anonymous\w*|world_readable|allow_unauthenticated | true
-exposes | acl|canned_acl|predefined_acl | public\S*|allusers\S*|authenticated\S*
-exposes | type|grantee|principal|member|scope|who|user|group|entity | anyone\w*|everyone|allusers|allauthenticatedusers|\*|public
-exposes | (\w+_)?(address_prefix|source_ips?|cidr\w*|allowed_ips?) | \*|any|internet
-exposes | enforce\w*|requires?_(\w+_)?(review|approval|check|mfa|auth|sign)\w* | false
-exposes | mode|permissions|chmod | 0?o?[0-7]?(777|666|767|776|773|722|733)|a\+\w*w\w*|o\+\w*w\w*
-exposes | \w*cidr\w*|source|source_ranges?|ip_range|source_ip|remote_ip\w*|address_prefix | 0\.0\.0\.0(/0)?|::/0
-exposes | (\w+_)?(type|group|group_(id|name)) | ((super|global|org|organization|system|site|domain|cluster)[_ -]?)?(admins?|administrators?|superusers?|owners?)
-exposes | role|permission|permissions|privilege|access_level|role_name|new_role|policy|policy_arn|scopes? | \S*(admin|administrator|owner|root|superuser|superadmin|fullaccess|full_access|sysadmin)\S*|all|\*
-destroys | (\w+_)?retention\w*|retention(\.\w+)?|\w*expir\w{0,80}(days|hours|seconds)|expire_after\w*|\w*backup_retention\w* | -?[0-7]|\d{1,4}ms|[0-7][dhms]?|-?\d{1,5}
-destroys | (\w+_)?(delete|purge|destroy|erase)\w{0,80}_(after|days)\w* | [0-7]
-destroys | \w*_?ttl\w*|\w*time_to_live\w*|expireafterseconds | [0-9]{1,2}
-destroys | (\w+_)?(replicas?|replica_count|instances?_count|desired\w*|max_size|max_instances|max_capacity|node_count|num_\w{0,80}nodes|capacity|dynos|concurrency) | 0
-destroys | (object_)?versioning\w*|backups?(_enabled)?|automatic_backups|enable_backups|deletion_protection\w*|termination_protection|soft_delete\w*|point_in_time_recovery|snapshots_enabled|replication | false|off|disabled|suspended|none|0
-destroys | (is_)?active | false
-destroys | (is_)?(blocked|banned|suspended|deactivated) | true
-destroys | (\w+_)?(labels?|folder|mailbox)(_(ids?|names?))? | trash|spam|junk
-destroys | remove_(absent|missing|others|extra\w*|unlisted) | true
-destroys | archived|is_archived|in_trash|trashed|is_trashed|is_deleted|soft_deleted | true
-destroys | (?!.*(branch|temp|cache|orphan|dry|index|old_))(\w+_)?(destroy|purge|prune|wipe|erase|truncate|delete|drop)(_\w+)? | true
-destroys | status|state|account_status|new_status|lifecycle | suspended|terminated|deactivated|inactive|disabled|archived|revoked|decommissioned|banned|purged|wiped|destroyed|trash|trashed
-sends | (\w+_)?(status|state) | publish|published|live
-overwrites | (\w+_)?(price|salary|quantity|inventory|stock|balance|available|on_hand) | 0(\.0+)?
-overwrites | delete_extra\w*|delete_extraneous|delete_destination|delete_removed|purge_dest\w*|mirror | true
-overwrites | overwrite\w*|replace_existing|force_overwrite|clobber | true
-overwrites | drop_existing|truncate_first|clean_first|clear_before\w*|wipe_first | true
-sends | audience|segment|topic|chat|chat_id|room|recipients?|to|list|target_audience|channel|channels|send_to|bcc|cc | #?(general|announce\w*|company(-?wide)?|all[_ -]?(hands|company|staff))|all|everyone|everybody|@?all[_ -](users|customers|subscribers|staff|employees|members)|(all|everyone|all-\w+|staff|company|team)@\S+|@(all|everyone|channel|here)
-"""
 _AT_THE_END = frozenset(listed("""
     archive send publish pay refund checkout purchase buy sell broadcast terminate deactivate suspend ban revoke
     withdraw disable deploy restore rollback create submit format flush prune evict overwrite payroll transfer execute
@@ -219,9 +66,9 @@ class Name(NamedTuple):
     never: frozenset[str]
 
 
-def _names(text: str) -> tuple[Name, ...]:
+def _names(lines: Iterable[str]) -> tuple[Name, ...]:
     rows = []
-    for line in filter(None, text.splitlines()):
+    for line in lines:
         effect, verbs, things = (cell.strip() for cell in line.split("|"))
         listed = things.split()
         rows.append(
@@ -235,7 +82,7 @@ def _names(text: str) -> tuple[Name, ...]:
     return tuple(rows)
 
 
-NAMES = _names(_NAMES)
+NAMES = _names(rows_of("tools"))
 
 _MAX_SETTING_CHARS = 120
 
@@ -249,7 +96,7 @@ def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     )
 
 
-SETTINGS = tuple(map(_setting, filter(None, _SETTINGS.splitlines())))
+SETTINGS = tuple(map(_setting, rows_of("arguments")))
 _BY_VERB = {verb: tuple(row for row in NAMES if verb in row.verbs) for row_ in NAMES for verb in row_.verbs}
 
 _SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS)) - {"bulk", "mass", "batch"}

@@ -5,7 +5,7 @@ with `--cli-input-json`; revoked policies and access; unlisted clouds.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import chain
+from itertools import chain, islice, product
 
 from haltline.detectors.commands import graphql
 from haltline.detectors.commands.files import lost_path
@@ -20,6 +20,7 @@ from haltline.schemas import expressions as re
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
 _BUCKET = re.compile(r"\A[a-z0-9]+://([^/]+)(?:/(.*))?", re.DOTALL)
+_MAX_NAMES = 64
 _ALL_OBJECTS = frozenset(("", "*", "**"))
 
 
@@ -68,12 +69,13 @@ def _aws(invocation: Invocation) -> Iterator[Destruction]:
     if service == "s3":
         yield from _aws_s3(operation, words[2:], options)
     elif _AWS_DESTROYS.fullmatch(operation) and operation not in _AWS_HARMLESS:
-        names = [v for option, values in options.options.items() if _AWS_NAMES.fullmatch(option) for v in values]
+        parts = [values for option, values in options.options.items() if _AWS_NAMES.fullmatch(option)]
+        names = ["/".join(one) for one in islice(product(*parts), _MAX_NAMES)] if parts else ["?"]
         thing = operation.partition("-")[2]
         # This call deletes empty buckets only.
         severe = operation != "delete-bucket" and _SEVERE_THINGS.fullmatch(thing) is not None
         severe = severe and not (service == "iam" or thing.startswith("key-pair"))
-        for name in names or ["?"]:
+        for name in names:
             bad = Badness.SEVERE if severe or is_production(name) else Badness.PLAIN
             yield Destruction("aws_" + operation.replace("-", "_"), f"aws={service}/{name}", bad)
 
@@ -107,6 +109,9 @@ def _gsutil(invocation: Invocation) -> Iterator[Destruction]:
 
 _GCLOUD_FLAGS = frozenset(listed("-q --quiet --async --recursive -r -R --force --all --no-user-output-enabled"))
 
+_GCLOUD_PARENTS = listed("--keyring --key --secret --instance --cluster --dataset --database --topic --service")
+"""Options that name what the deleted thing is in."""
+
 
 def _gcloud(invocation: Invocation) -> Iterator[Destruction]:
     options = parse_greedily(invocation.argv[1:], _GCLOUD_FLAGS)
@@ -114,9 +119,11 @@ def _gcloud(invocation: Invocation) -> Iterator[Destruction]:
     if words[:2] == ("storage", "rm"):
         for url in words[2:]:
             yield _object("gcloud_storage_rm", url, everything=options.has("-r", "-R", "--recursive"))
-    elif "delete" in words:
-        at = words.index("delete")
-        yield from _named("gcloud_delete", "gcloud", words[:at], words[at + 1 :])
+    else:
+        at = next((at for at, word in enumerate(words) if word in ("delete", "destroy")), 0)
+        within = tuple(filter(None, (options.value(option) for option in _GCLOUD_PARENTS)))
+        if at:
+            yield from _named(f"gcloud_{words[at]}", "gcloud", words[:at], words[at + 1 :], within)
 
 
 def _az(invocation: Invocation) -> Iterator[Destruction]:
@@ -135,12 +142,14 @@ _SEVERE_GROUPS = frozenset(listed("""
 """))  # fmt: skip
 
 
-def _named(verb: str, kind: str, group: tuple[str, ...], names: tuple[str, ...]) -> Iterator[Destruction]:
-    """Yield objects of the kind named by the command group: `gcloud compute disks delete d1`."""
+def _named(
+    verb: str, kind: str, group: tuple[str, ...], names: tuple[str, ...], within: tuple[str, ...] = ()
+) -> Iterator[Destruction]:
+    """Yield objects of the kind named by the command group, `within` others: `gcloud compute disks delete d1`."""
     severe = group[-1:] != () and (group[-1] in _SEVERE_GROUPS or group[:2] == ("sql", "instances"))
     for name in names or ("?",):
         bad = Badness.SEVERE if severe or is_production(name) else Badness.PLAIN
-        yield Destruction(verb, f"{kind}={'/'.join((*group, name))}", bad)
+        yield Destruction(verb, f"{kind}={'/'.join((*group, *within, name))}", bad)
 
 
 def _bq(invocation: Invocation) -> Iterator[Destruction]:

@@ -221,7 +221,8 @@ _TALKS = frozenset(listed("""
     echo printf grep egrep fgrep rg ag ack test [ man help which type less cat head tail ls make npm yarn pnpm cargo
     poetry go pytest tox bundle rake mvn gradle just task say logger wall jq yq sort diff cut tr ip set alias export
     read expr cd for case tmux screen vim sed awk tar zip ssh nmcli route brctl ovs-vsctl tc hg svn bd td todo op pass
-    xclip
+    xclip pip pipx uv conda brew apt apt-get yum dnf apk nft ufw iptables ip6tables systemctl zfs zpool btrfs vgremove
+    lvremove hdfs hadoop etcdctl diskutil crontab
 """))  # fmt: skip
 _CARRY = frozenset((
     *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
@@ -265,9 +266,10 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
         resets_it = parts[-1] == "reset" and not _RESET_THINGS.isdisjoint((named, *parts))
         if resets_it or not _GENERIC_VERBS.isdisjoint((parts[0], parts[-1])):
             kind = named if len(parts) == 1 else word
-            for name in operands[at + 1 : at + 17] or (() if word == "rm" else (" ".join(invocation.argv)[:240],)):
-                bad = Badness.SEVERE if is_production(name) else Badness.PLAIN
-                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name}", bad, guessed=True)
+            name = "/".join(operands[at + 1 : at + 17]) or ("" if word == "rm" else " ".join(invocation.argv))
+            if name:  # one act on one target: which words repeat, nobody knows
+                bad = Badness.SEVERE if is_production(*operands[at + 1 : at + 17]) else Badness.PLAIN
+                yield Destruction(f"{invocation.name}_{word}", f"{kind}={name[:240]}", bad, guessed=True)
             return
 
 

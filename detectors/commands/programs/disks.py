@@ -6,7 +6,7 @@ Misses: partitions by numbers, tools of storage arrays.
 from collections.abc import Callable, Iterator, Mapping
 
 from haltline.detectors.commands.files import device_loss, is_disk, lost_path
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.model import Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
 from haltline.schemas import expressions as re
@@ -58,17 +58,6 @@ _MKFS = _disk_tool(
 )
 
 
-def _after(invocation: Invocation, *subcommands: str) -> tuple[str, ...]:
-    return invocation.argv[2:] if invocation.argv[1:2] and invocation.argv[1] in subcommands else ()
-
-
-def _volumes(verb: str, kind: str, arguments: tuple[str, ...]) -> Iterator[Destruction]:
-    options = parse(arguments)
-    if not options.has("-n", "--dry-run", "-t", "--test"):
-        for operand in options.operands:
-            yield Destruction(verb, f"{kind}={operand}", Badness.SEVERE)
-
-
 TOOLS: Mapping[str, Reader] = {
     "dd": _dd,
     "mkfs": _MKFS,
@@ -89,9 +78,4 @@ TOOLS: Mapping[str, Reader] = {
     "hdparm": _disk_tool("hdparm", only_with=("--security-erase", "--trim-sector-ranges")),
     "nvme": _disk_tool("nvme", only_with=("format", "sanitize", "delete-ns")),
     "pvremove": _disk_tool("pvremove"),
-    "vgremove": lambda it: _volumes("vgremove", "volume", it.argv[1:]),
-    "lvremove": lambda it: _volumes("lvremove", "volume", it.argv[1:]),
-    "zfs": lambda it: _volumes("zfs_destroy", "volume", _after(it, "destroy")),
-    "zpool": lambda it: _volumes("zpool_destroy", "volume", _after(it, "destroy", "labelclear")),
-    "btrfs": lambda it: _volumes("btrfs_delete", "volume", it.argv[3:] if it.argv[2:3] == ("delete",) else ()),
 }  # fmt: skip

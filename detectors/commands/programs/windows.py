@@ -1,8 +1,7 @@
 r"""Commands of PowerShell and cmd that delete files or run other commands, in any case.
 
 Misses: variables of cmd (`%X%`), pipelines of objects except those that begin with `Get-ChildItem`, unquoted paths with
-blanks; a backslash is read as in a Unix shell, so `C:\data` is `C:data` in targets, except within `cmd /c` and
-`pwsh -c`.
+blanks; a backslash in a relative path is read as in a Unix shell, except within `cmd /c` and `pwsh -c`.
 """
 
 from collections.abc import Callable, Iterator, Mapping

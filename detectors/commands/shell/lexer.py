@@ -36,6 +36,8 @@ _SEPARATES, _ENDS_WORD = "\n#;&|", " \t\r\n;&|)"
 _QUOTED_RUN = re.compile(r'[^"\\$`]+')
 _ARITHMETIC = re.compile(r"\(\([^()]*+(?:\([^()]*+\)[^()]*+)*+\)\)")
 _BRACES = re.compile(r"\{([^{}]*+(?:\{[^{}]*+\}[^{}]*+)*+)\}")
+_ON_DRIVE = re.compile(r"(?:[A-Za-z]:|\.{1,2}(?=\\\w)|%\w{1,40}%)\\[^\s'\"`|&;<>()]*+")
+"""A path of Windows, whose backslashes are no escapes but slashes: `C:\\data`, `.\\old`, `%TEMP%\\x`."""
 _BLANK = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
 _REDIRECT = re.compile(r"(\d{0,10})(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
 _NAME = re.compile(r"[A-Za-z_]\w*|\d+|[@*#?$!-]", re.ASCII)
@@ -220,6 +222,10 @@ class _Lexer:
 
     def _word(self) -> Word:
         parts: list[Part] = []
+        on_drive = _ON_DRIVE.match(self.text, self.at)
+        if on_drive is not None:
+            self.at = on_drive.end()
+            parts.append(Text(on_drive[0].replace("\\\\", "\\").replace("\\", "/"), quoted=True))
         text, length, work = self.text, len(self.text), self.work
         while self.at < length and work.take():
             char = text[self.at]

@@ -1,0 +1,29 @@
+"""Rows that say what a call does, by domain: text files with a line for each, of which every head says the form.
+
+Misses: nothing of its own; each file's reader says what it misses.
+"""
+
+from importlib.resources import files
+
+
+def rows_of(name: str) -> list[str]:
+    """Return the lines of `NAME.txt` without blank ones, comments, which begin with `#`, and indented examples."""
+    return [line for line in _lines(name) if not line.startswith((" ", "#"))]
+
+
+def examples_of(name: str) -> list[tuple[str, bool, str]]:
+    """Return the examples of `NAME.txt`: the row, whether it applies, and a command line."""
+    found: list[tuple[str, bool, str]] = []
+    row = ""
+    for line in _lines(name):
+        mark, _, example = line.strip().partition(" ")
+        if not line.startswith((" ", "#")):
+            row = line
+        elif line.startswith(" ") and mark in ("+", "-"):
+            found.append((row, mark == "+", example))
+    return found
+
+
+def _lines(name: str) -> list[str]:
+    text = files(__name__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
