@@ -194,6 +194,8 @@ class Policy(Record):
     """Arguments that name the target of an action, besides the built-in ones."""
     scratch: Annotated[tuple[Name, ...], Field(max_length=MAX_ENTRIES)] | None = None
     """Globs over targets as `kind=name` whose loss is none, such as `database=*_dev`. Left out: none."""
+    rows: Annotated[tuple[Name, ...] | None, Field(max_length=MAX_ENTRIES)] = None
+    """What commands of own programs do, besides the built-in rows: `destroys | acmectl tenant drop | | tenant:$1`."""
     rules: Annotated[dict[Id, Rule], Field(max_length=MAX_RULES)] = Field(default_factory=dict)
     """By detector id; all others run with their defaults."""
     correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()

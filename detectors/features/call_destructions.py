@@ -104,7 +104,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """Return what an attempt would destroy, by its tool, the executed text and the calls in its arguments."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event)) or _by_statement_or_name(act)
+        found = _losses_of(act.text, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
         if tool.reading is _SQL:
             found = seen_by_tool(found, act.args or {})
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
@@ -230,7 +230,7 @@ def _of_inner(
     if tool.effect is _DESTRUCTIVE:
         return _named(action, _of_noun(action, classifier.things(args, cwd)) or (UNKNOWN,), sure=tool.use is not None)
     text = text_of(args, tool) if tool.effect is _EXEC else ""
-    found = _losses_of(text, tool, cwd) if text else ()
+    found = _losses_of(text, tool, cwd, classifier) if text else ()
     found = found or _by_shape(classifier, action, args, tool, cwd, depth)
     return found or tool_effects.acts(action, args, lambda: classifier.things(args, cwd))
 
@@ -298,9 +298,13 @@ _OF_DATA = ("path=/data/", "path=/srv/", "path=/etc/", "path=/var/lib/", "path=/
 """Directories whose files are not usually created empty."""
 
 
-def _losses_of(text: str, tool: KnownTool, cwd: str | None) -> tuple[Destruction, ...]:
+def _losses_of(text: str, tool: KnownTool, cwd: str | None, classifier: Classifier) -> tuple[Destruction, ...]:
     if tool.reading is _SHELL:
-        return destructions(text, cwd=cwd)
+        own = classifier.acts(text, cwd)
+        if not own:
+            return destructions(text, cwd=cwd)
+        programs = {one.verb.partition("_")[0] for one in own}  # a guess at one of these is the same act
+        return (*own, *(one for one in destructions(text, cwd=cwd) if one.verb.partition("_")[0] not in programs))
     return _of_sql(text)[0] if tool.reading is _SQL else code_destructions(text, cwd=cwd)
 
 

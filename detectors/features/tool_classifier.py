@@ -9,7 +9,9 @@ from itertools import islice
 from typing import Any
 
 from haltline.detectors.commands import arguments, destructive_shapes, tool_name_severity
-from haltline.detectors.commands.model import Badness, Destruction
+from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, Badness, Destruction
+from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.tool import KnownTool
 from haltline.schemas import expressions as re
@@ -103,6 +105,7 @@ class Classifier:
         self._target_ranks = {name: rank for rank, name in enumerate(names)}
         self._own_targets = frozenset(policy.target_args)
         self._scratch = tuple(re.compile_given(rf"\A{translate(glob.lower())}") for glob in policy.scratch or ())
+        self._rows = rows.table("\n".join(policy.rows)) if policy.rows else None
         self._by_name: dict[str, KnownTool] = {}
         self._by_use: dict[tuple[str, tools.Operation | None], KnownTool] = {}
 
@@ -114,6 +117,13 @@ class Classifier:
                 self._by_name.clear()
             known = self._by_name[action] = self._look_up(action)
         return known
+
+    def acts(self, command: str, cwd: str | None) -> tuple[Destruction, ...]:
+        """Return the acts of a command line by the policy's own rows."""
+        if self._rows is None:
+            return ()
+        text = command[:MAX_COMMAND_CHARS]
+        return tuple(act for one in invocations(text, cwd=cwd) for act in rows.acts(self._rows, one))
 
     def _look_up(self, action: str) -> KnownTool:
         plain = folded(action).strip()

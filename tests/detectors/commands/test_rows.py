@@ -1,4 +1,4 @@
-"""Each row of programs has two examples, one that is an act by it and one that is none."""
+"""Each row of programs has two examples, one that is an act by it and one that is none; a policy adds its own."""
 
 import pytest
 
@@ -7,6 +7,10 @@ from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.programs import DOMAINS, TABLE
 from haltline.detectors.commands.rows import examples_of, rows_of
 from haltline.detectors.commands.shell.interpreter import invocations
+from haltline.detectors.features.explanation import explain
+from haltline.detectors.features.tool_classifier import Classifier
+from haltline.schemas.policy import Policy
+from tests.builders import cases
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -23,3 +27,27 @@ def applies(row: str, command: str) -> bool:
     source = row.partition(" #")[0].strip()
     by_rows = {one.source for invocation in invocations(command) for one in rows.matching(TABLE, invocation)}
     return source in by_rows and destructions(command) != ()
+
+
+OWN = Policy(rows=("destroys | acmectl tenant drop | !--archived | acme:tenant/{--region}/{$1}",))
+
+
+@cases(
+    "command, targets",
+    {
+        "a command of the policy's own row": ("acmectl tenant drop 7 --region eu", ["acme=tenant/eu/7"]),
+        "beside an act by a built-in row": (
+            "acmectl tenant drop 7 --region eu && dropdb shop",
+            ["acme=tenant/eu/7", "database=shop"],
+        ),
+        "another condition": ("acmectl tenant show 7", []),
+    },
+)
+def test_a_policy_adds_rows(command: str, targets: list[str]) -> None:
+    found = explain("bash", {"command": command}, OWN, None)
+    assert [act.target for act in found.acts] == targets
+
+
+def test_a_row_of_a_policy_that_cannot_be_read_says_what_is_expected() -> None:
+    with pytest.raises(ValueError, match=r"expected `effect \| program and words"):
+        Classifier(Policy(rows=("acmectl tenant drop",)))
