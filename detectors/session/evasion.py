@@ -186,6 +186,8 @@ def _is_named_in(text: str, target: str) -> bool:
     kind, _, name = target.partition("=")
     if kind != "path" or len(name) < _TELLING_CHARS or not text:
         return False
+    if name[1:3] == ":/":  # a drive of Windows: targets have slashes
+        text = text.replace("\\", "/")
     at = text.find(name)
     around = text[at - 1 : at] + text[at + len(name) : at + len(name) + 1]
     return at >= 0 and not any(char.isalnum() or char in _OF_PATHS for char in around)

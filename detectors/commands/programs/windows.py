@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import pairwise
 
+from haltline.detectors.commands import files
 from haltline.detectors.commands.files import lost_path
 from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -58,6 +59,12 @@ def _remove(verb: str) -> Reader:
             yield lost_path(verb, invocation, name, everything=not _RECURSIVE.isdisjoint(options))
 
     return read
+
+
+def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
+    """That of cmd (`/s`, `/q`), or that of Unix."""
+    of_cmd = any(word.lower() in ("/s", "/q") for word in invocation.argv[1:])
+    return (_remove("rmdir") if of_cmd else files.TOOLS["rmdir"])(invocation)
 
 
 def _request(invocation: Invocation) -> Iterator[Destruction]:
@@ -121,6 +128,7 @@ TOOLS: Mapping[str, Reader] = {
     **dict.fromkeys(("copy", "copy-item", "xcopy"), _copy),
     "invoke-sqlcmd": _sqlcmd,
     **dict.fromkeys(("remove-item", "ri", "del", "erase", "rd"), _remove("remove_item")),
+    "rmdir": _rmdir,
     **dict.fromkeys(("clear-content", "clc", "clear-item"), _remove("clear_content")),
     **dict.fromkeys(("invoke-restmethod", "invoke-webrequest", "irm", "iwr"), _request),
     "format-volume": _remove("format_volume"),
