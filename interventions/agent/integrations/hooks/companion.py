@@ -87,9 +87,14 @@ class Companion:
         self._busy = 0
 
     async def serve(self) -> None:
-        """Serve until idle. Raises OSError if the socket is not available."""
+        """Serve until idle. Raises SystemExit if there can be no socket, as where its path is too long."""
         self._socket.unlink(missing_ok=True)  # of a killed companion: the lock shows that none runs
-        server = await asyncio.start_unix_server(self._take, self._socket, limit=_MAX_BYTES)
+        try:
+            server = await asyncio.start_unix_server(self._take, self._socket, limit=_MAX_BYTES)
+        except OSError as error:
+            raise SystemExit(
+                f"{self._socket}: expected a path for a socket, got one with which it fails: {error}"
+            ) from None
         try:
             await self._until_idle()
         finally:
