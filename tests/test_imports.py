@@ -25,9 +25,13 @@ print(*sys.modules)
 
 
 def test_the_agents_side_loads_nothing_of_the_processor() -> None:
-    # The local mode decides in the agent's own process and so needs the core; only who asks for it pays. A framework
-    # brings what it likes.
-    parts = ("transport.local_decider", *(f"integrations.{name}" for name in (*drivers(), *GATEWAYS)))
+    # The local mode decides in the agent's own process and so needs the core; only who asks for it pays. So does a call
+    # that may discard local work. A framework brings what it likes.
+    parts = (
+        "transport.local_decider",
+        "snapshots.discards",
+        *(f"integrations.{name}" for name in (*drivers(), *GATEWAYS)),
+    )
     but_not = " ".join(f"haltline.interventions.agent.{part}" for part in parts)
     loaded = _loaded("haltline.interventions.agent", but_not=but_not)
     assert {name.partition(".")[0] for name in loaded} & PROCESSOR_ONLY == set()

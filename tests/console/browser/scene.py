@@ -90,8 +90,8 @@ def stuck() -> Script:
 
 def hostile() -> Script:
     script = Script(f"evil-{HOSTILE}", f"agent {HOSTILE}", 200).starts(f"Goal {HOSTILE}")
-    for _ in range(3):
-        script.calls(f"delete_{HOSTILE}", f"asset_id={HOSTILE}", error=f"error {HOSTILE}", text=HOSTILE)
+    for name in (*["asset"] * 3, HOSTILE):
+        script.calls(f"delete_{name}", f"asset_id={HOSTILE}", error=f"error {HOSTILE}", text=HOSTILE)
     return script
 
 
