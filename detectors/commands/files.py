@@ -51,6 +51,7 @@ _OWN_OUTPUT = re.compile(
 """Names of files in the working directory to which programs write their output."""
 _TRUNCATING = frozenset((">", ">|", "&>"))
 
+_WINDOWS_HOME = re.compile(r"^(?:%userprofile%|\$env:userprofile|\$\{env:userprofile\})(?=[\\/]|$)", re.IGNORECASE)
 _ON_DRIVE = re.compile(r"[A-Za-z]:(?:[\\/]|$)")
 _MAX_DRIVE_CHARS = 4096
 _TOP_OF_DRIVES = frozenset(("windows", "program files", "program files (x86)", "programdata", "users"))
@@ -58,6 +59,8 @@ _TOP_OF_DRIVES = frozenset(("windows", "program files", "program files (x86)", "
 
 def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: bool = False) -> Destruction:
     """Return the loss of a path; with `everything`, including all below it."""
+    if _WINDOWS_HOME.match(argument) is not None:
+        argument = _WINDOWS_HOME.sub("~", argument).replace("\\", "/")
     if len(argument) < _MAX_DRIVE_CHARS and _ON_DRIVE.match(argument) is not None:
         return _lost_on_drive(verb, argument, everything=everything)
     path = invocation.path(argument)

@@ -60,12 +60,22 @@ _VALUES: Mapping[str, re.Pattern[str]] = {
 """`a_demo`: a project of Firebase's emulators. `a_spare_number`: the last of the sixteen databases of a Redis server,
 which test suites use by convention."""
 _VARIABLE = re.compile(
-    rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|PGDATABASE|NAMESPACE|WORKSPACE)"
+    rf"\A(?:(?:\w+_)?(?:STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|PGDATABASE|NAMESPACE|WORKSPACE)"
     rf"=(?:.*[\W_])?{_TEST}(?:[\W_]\w*)?"
     rf"|\w+_EMULATOR_HOST=.+|AWS_ENDPOINT_URL\w*=(?:\w+://)?{_LOCAL_HOST}\b.*)",
     re.IGNORECASE,
 )
-"""`RAILS_ENV=test`, `FIRESTORE_EMULATOR_HOST=localhost:8080`."""
+"""`PGDATABASE=app_test`, `FIRESTORE_EMULATOR_HOST=localhost:8080`."""
+_OF_A_FRAMEWORK = re.compile(
+    rf"\A(?:(?:\w+_)?(?:ENV|ENVIRONMENT)=|(?:\w+_)?SETTINGS_MODULE=(?:[\w.]*[._])?){_TEST}(?:[_-]\w*|\d*)",
+    re.IGNORECASE,
+)
+"""`RAILS_ENV=test`, `DJANGO_SETTINGS_MODULE=app.settings.test`."""
+_CLIENTS = frozenset((
+    "aws", "gcloud", "gsutil", "az", "kubectl", "helm", "flux", "oc", "docker", "podman", "gh", "glab", "terraform",
+    "tofu", "psql", "mysql", "mongo", "redis-cli", "sqlcmd", "clickhouse-client",
+))  # fmt: skip
+"""Programs that do not read the environment of a framework."""
 _ADDRESS = re.compile(
     r"(?:\A|=)[\"']?(?:jdbc:)?(?:(?P<file>(?:file|sqlite3?):(?!//)|sqlite3?://)|(?P<scheme>[a-z][a-z0-9+]{1,20})://(?:[^@/\s]{0,200}@)?"
     r"(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{0,255})(?::\d{1,5})?(?:/(?P<name>[^?\s\"']{0,200}))?)"
@@ -184,7 +194,9 @@ def _holds(place: _Place, one: Destruction) -> bool:
 def _place(invocation: Invocation) -> _Place:
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
     words = [word[:_MAX_CHARS] for word in (*invocation.argv[:_MAX_WORDS], *invocation.assigned)]
-    everything = any(_VARIABLE.fullmatch(one[:_MAX_CHARS]) for one in invocation.assigned)
+    assigned = [one[:_MAX_CHARS] for one in invocation.assigned]
+    everything = any(map(_VARIABLE.fullmatch, assigned))
+    everything |= name not in _CLIENTS and any(map(_OF_A_FRAMEWORK.fullmatch, assigned))
     valued = _valued(argv)
     hosts = [value for option, value in valued if option in _HOST_OPTIONS]
     hosts += [option[2:] for option, _ in valued if option[:2] == "-h" and len(option) > len("-h")]
@@ -219,6 +231,7 @@ def _place(invocation: Invocation) -> _Place:
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
     everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
     resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
+    everything &= not remote  # a variable for tests does not move a database
     return _Place(is_production(*words), everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))
 
 
