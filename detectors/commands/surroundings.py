@@ -81,6 +81,7 @@ _ADDRESS = re.compile(
     r"(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{0,255})(?::\d{1,5})?(?:/(?P<name>[^?\s\"']{0,200}))?)"
 )
 """The address of a database: a file, or a server with the database's name."""
+_LESS_THAN_A_TABLE = frozenset(("delete_rows", "redis_del", "drop_view", "drop_index", "drop_function", "drop_trigger"))
 _OF_DATABASES = frozenset((
     "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "sqlserver",
     "cockroachdb", "clickhouse", "libsql",
@@ -256,6 +257,13 @@ def _valued(argv: tuple[str, ...]) -> list[tuple[str, str]]:
     return found
 
 
+def raised(found: Iterable[Destruction]) -> Iterator[Destruction]:
+    """Yield what statements lose in a production database: SEVERE, but for a few rows and what is made again."""
+    for one in found:
+        is_whole = one.badness is Badness.PLAIN and one.effect in LOSSES and one.verb not in _LESS_THAN_A_TABLE
+        yield replace(one, badness=Badness.SEVERE) if is_whole else one
+
+
 def seen_by_tool(found: tuple[Destruction, ...], args: Mapping[str, Any]) -> tuple[Destruction, ...]:
     """Return the acts of a tool; SCRATCH in a dry run, and losses if its arguments name an environment for tests."""
     if not found:
@@ -272,8 +280,17 @@ def seen_by_tool(found: tuple[Destruction, ...], args: Mapping[str, Any]) -> tup
     )
 
 
+def names_production(args: Mapping[str, Any]) -> bool:
+    """Return whether the arguments of a tool name a production environment."""
+    return is_production(*_named(args))
+
+
+def _named(args: Mapping[str, Any]) -> list[str]:
+    return [value[:_MAX_CHARS] for name in _ARGUMENTS if isinstance(value := args.get(name), str)]
+
+
 def _names_tests(args: Mapping[str, Any]) -> bool:
-    named = [value[:_MAX_CHARS] for name in _ARGUMENTS if isinstance(value := args.get(name), str)]
+    named = _named(args)
     if is_production(*named):
         return False
     if any(args.get(name) is True for name in _TRUE) or any(args.get(name) is False for name in _FALSE):

@@ -23,7 +23,7 @@ from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.script_files import original
 from haltline.detectors.commands.step_budget import StepBudget
-from haltline.detectors.commands.surroundings import is_own_server, seen_by_tool
+from haltline.detectors.commands.surroundings import is_own_server, names_production, raised, seen_by_tool
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.call_changes import content_args, noun, own_name
 from haltline.detectors.features.observation_protocol import ToolCall
@@ -106,7 +106,8 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     if tool.effect is _EXEC and act.text:
         found = _losses_of(act.text, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
         if tool.reading is _SQL:
-            found = seen_by_tool(found, act.args or {})
+            args = act.args or {}
+            found = tuple(raised(found)) if names_production(args) else seen_by_tool(found, args)
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(objects_of(act.args or {}))
         if not found and tool.reading is _PLAIN and "(" in act.text:

@@ -220,6 +220,7 @@ def _bare(options: Options) -> tuple[str, ...]:
     return tuple(name.lstrip("-") for name in options.options)
 
 
+_REPOSITORY = re.compile(r"\A/?repos/([\w.-]{1,100}/[\w.-]{1,100})/?")
 _REF = re.compile(r"/git/refs/heads/(?P<branch>[\w./-]{1,200})$")
 _FORGE_THINGS = frozenset(("release", "secret", "variable", "run", "issue", "gist", "label", "cache", "project"))
 
@@ -230,7 +231,14 @@ def _forge(invocation: Invocation) -> Iterator[Destruction]:
     words = options.operands
     fields = options.values("-f", "-F", "--field", "--raw-field")
     if words[:1] == ("api",) and (options.value("-X", "--method") or "").upper() == "DELETE":
-        yield Destruction("http_delete", f"url={'/'.join(words[1:2])}", Badness.PLAIN)
+        place = "/".join(words[1:2])
+        if ref := _REF.search(place):
+            bad = Badness.SEVERE if is_main_branch(ref["branch"]) else Badness.PLAIN
+            yield Destruction("git_push_delete", f"branch={ref['branch']}", bad)
+        elif repo := _REPOSITORY.fullmatch(place):
+            yield Destruction("forge_delete", f"repo={repo[1]}", Badness.SEVERE)
+        else:
+            yield Destruction("http_delete", f"url={place}", Badness.PLAIN)
     elif words[:1] == ("api",) and (ref := _REF.search(" ".join(words[1:2]))) and "force=true" in fields:
         bad = Badness.SEVERE if is_main_branch(ref["branch"]) else Badness.PLAIN
         yield Destruction("git_push_force", f"branch={ref['branch']}", bad)

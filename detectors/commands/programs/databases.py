@@ -20,12 +20,11 @@ from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
 from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
+from haltline.detectors.commands.surroundings import raised
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
-
-_ONE_ROW_VERBS = frozenset(("delete_rows", "redis_del", "drop_view", "drop_index", "drop_function", "drop_trigger"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +107,7 @@ def _seen_from(
     invocation: Invocation, found: Iterator[Destruction], connection: list[str] | tuple[str, ...] = ()
 ) -> Iterator[Destruction]:
     """Raise the badness of losses through a connection that names production."""
-    production = is_production(*connection, *invocation.assigned)
-    for destruction in found:
-        raised = production and destruction.badness is Badness.PLAIN and destruction.verb not in _ONE_ROW_VERBS
-        yield replace(destruction, badness=Badness.SEVERE) if raised else destruction
+    return raised(found) if is_production(*connection, *invocation.assigned) else found
 
 
 def _database(verb: str, name: str) -> Destruction:
