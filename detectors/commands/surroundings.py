@@ -29,7 +29,7 @@ terraform tofu pulumi sls serverless sst sam cdk | -var-file --stage -s --stack 
 supabase wrangler turso firebase convex | --local |
 firebase gcloud | --project -P | a_demo
 redis-cli | -n | a_spare_number
-psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb \
+psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb pg_restore mongorestore \
 | -d --dbname --database --db -D | tests development
 """
 """Programs (`*`: any) | options, or flags | what their values name; without options, the program itself is local."""

@@ -26,8 +26,10 @@ _NEVER = frozenset(listed("""
     recently folder guide policy list view preview wishlist bag basket tag label column row show sort add back
     settings menu buyer tab get details review template methods method
 """))  # fmt: skip
-_DECLINES = frozenset(listed("dismiss no keep abort decline skip ignore nevermind"))
+_DECLINES = frozenset(listed("dismiss no keep abort decline skip ignore nevermind abbrechen annuler cancelar annulla"))
 _CLOSES_IT = frozenset(("cancel", "close"))
+_FIELDS = frozenset(("field", "input", "textbox", "textarea", "searchbox"))
+"""What is typed into; as the last word."""
 _OF_THE_DIALOG = frozenset(listed("""
     button icon link x dialog modal popup window prompt in on deletion delete removal remove
 """))  # fmt: skip
@@ -83,6 +85,10 @@ def _opens(plain: tuple[str, ...]) -> bool:
 
 def _declines(plain: tuple[str, ...]) -> bool:
     first, *rest = [word for word in plain if word not in _LITTLE] or [""]
+    if plain[-1:] and plain[-1] in _FIELDS:
+        return True
+    if rest and first == "x" and not _CLOSES_IT.isdisjoint(rest):  # "X icon to close ..."
+        return True
     return first in _DECLINES or (first in _CLOSES_IT and (not rest or rest[0] in _OF_THE_DIALOG))
 
 

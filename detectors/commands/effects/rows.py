@@ -99,6 +99,8 @@ def table(text: str) -> Table:
         if len(cells) not in (2, 3, 4):
             raise ValueError(f"expected `effect | program and words | conditions | target`, got {line!r}")
         effect, called, conditions, target = (*cells, "", "")[:4]
+        if effect.rstrip("~!") not in set(ActEffect):
+            raise ValueError(f"expected one of {', '.join(ActEffect)}, got {effect!r} in {line!r}")
         names, *words = called.split()
         for name in names.split(","):
             row = Row(
