@@ -478,6 +478,8 @@ class _Reader:
             return Value(tuple(text if "*" in text else f"{text}/*" for text in call.base or call.first.texts), "Path")
         if "decoded" in what:
             return Value(tuple(from_base64(text) or "" for text in call.first.texts))
+        if "home" in what:
+            return Value(("~",))
         if "temporary" in what:
             return Value((_TEMPORARY,))
         if "same" in what and call.first.ref:
