@@ -67,6 +67,8 @@ class Lost:
     """What a commit has, and what is removed with the rest."""
     stashes: list[tuple[str, str]] = field(default_factory=list)
     """Commits and messages, the newest first."""
+    unkept: str = ""
+    """What would be removed besides, that no snapshot keeps, and that others may have: why."""
 
     def __bool__(self) -> bool:
         """Return whether anything would be lost."""
@@ -122,25 +124,24 @@ class Repository:
         self._until_s = time.monotonic() + budget_s
 
     def look(self, specs: Specs, is_scratch: Callable[[str], bool]) -> Lost:
-        """Return what would be lost. `is_scratch`: whether nobody misses an ignored file.
+        """Return what would be lost. `is_scratch`: whether nobody misses an untracked or ignored file.
 
-        Raises CannotKeep if it cannot be seen, or must not be kept.
+        Raises CannotKeep for what is lost and cannot be kept; GitFailed, OSError and ValueError if it cannot be seen.
         """
-        try:
-            lost = self._changes(specs, is_scratch)
-            if specs.removed:
-                self._add_tracked(specs, lost)
-            if specs.stashes:
-                lost.stashes = self._stashes()
-        except (GitFailed, OSError, ValueError) as error:
-            raise CannotKeep(f"{self.root}: {error}") from error
-        for name in (*lost.work, *lost.staged):
-            if holds_credentials(name):
-                raise CannotKeep(f"{self.root}: {name} may hold credentials")
+        lost = self._changes(specs, is_scratch)
+        if specs.removed:
+            self._add_tracked(specs, lost)
+        if specs.stashes:
+            lost.stashes = self._stashes()
         return lost
 
     def keep(self, lost: Lost, *, before: str, session: str = "") -> str:
-        """Keep what would be lost, and return the id of the snapshot. Raises CannotKeep."""
+        """Keep what would be lost, and return the id of the snapshot. Raises CannotKeep, also for credentials."""
+        if lost.unkept:
+            raise CannotKeep(f"{self.root}: {lost.unkept}")
+        for name in (*lost.work, *lost.staged):
+            if holds_credentials(name):
+                raise CannotKeep(f"{self.root}: {name} may hold credentials")
         try:
             about = About(
                 self.root,
@@ -208,8 +209,10 @@ class Repository:
             if sign in {"?", "!"} and is_scratch(rest.rstrip("/")):
                 continue
             if sign == "!":
-                raise CannotKeep(f"{self.root}: {rest} is ignored")
-            if sign == "?" and not rest.endswith("/"):
+                if holds_credentials(rest) or not specs.changes:  # all ignored files, by `git clean`
+                    raise CannotKeep(f"{self.root}: {rest} is ignored")
+                lost.unkept = f"{rest} is ignored"
+            elif sign == "?" and not rest.endswith("/"):
                 lost.work.append(rest)
             elif sign == "?" and specs.removed:
                 raise CannotKeep(f"{self.root}: {rest} is a repository of its own")
@@ -244,10 +247,7 @@ class Repository:
         return self._text("config", "--type=bool", "--get", "submodule.recurse", none=1).strip() == "true"
 
     def _add_tracked(self, specs: Specs, lost: Lost) -> None:
-        """Add the other files that git knows, and changes that `git status` was told to hide.
-
-        Raises CannotKeep for a submodule.
-        """
+        """Add the other files that git knows, and changes that `git status` was told to hide."""
         known = {*lost.work, *lost.staged}
         for row in self._text("ls-files", "-v", "--stage", "-z", "--", *specs.paths).split("\0"):
             about, _, name = row.partition("\t")
@@ -255,7 +255,8 @@ class Repository:
                 continue
             sign, mode, blob, stage = about.split(" ")
             if mode == _SUBMODULE:
-                raise CannotKeep(f"{self.root}: {name} is a submodule")
+                lost.unkept = f"{name} is a submodule"
+                continue
             if (sign.islower() or sign == "S") and name not in known:
                 lost.work.append(name)
             if stage == "0" and name not in lost.staged:

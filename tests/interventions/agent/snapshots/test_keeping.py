@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from haltline.interventions.agent.calls.guarded_call import wait
-from haltline.interventions.agent.checkpoints import CannotKeep, CannotRestore
+from haltline.interventions.agent.checkpoints import CannotRestore
+from haltline.interventions.agent.checkpoints.git_commands import GitFailed
 from haltline.interventions.agent.snapshots import before_call, repository
 from haltline.interventions.agent.snapshots.before_call import Looked, look
 from haltline.interventions.agent.snapshots.own_files import OwnFiles
@@ -17,7 +18,8 @@ from tests.interventions.agent.snapshots import folders
 from tests.interventions.agent.snapshots.folders import git, state, write
 
 NOTHING = "nothing would be lost"
-ASKS = "as without"
+UNKNOWN = "as without"
+ASKS = "a person is asked"
 COMMITTED: dict[str, str | bytes] = {
     "a.py": "one\n",
     "src/b.py": "two\n",
@@ -48,9 +50,11 @@ def looked(command: str, folder: Path, own: OwnFiles | None = None) -> Looked | 
 
 
 def outcome(command: str, folder: Path) -> str:
-    """What is told of a call: `ASKS`, `NOTHING`, or the id of its snapshot."""
+    """What is told of a call: `UNKNOWN`, `ASKS`, `NOTHING`, or the id of its snapshot."""
     found = looked(command, folder)
-    return ASKS if found is None else found.kept.snapshot or NOTHING
+    if found is None:
+        return UNKNOWN
+    return ASKS if found.kept.lost else found.kept.snapshot or NOTHING
 
 
 def run(command: str, folder: Path) -> None:
@@ -255,8 +259,9 @@ def too_large(tree: Path) -> None:
         "untracked files, which a reset leaves": (untracked, "git reset --hard", NOTHING),
         "changes, which a clean leaves": (modified, "git clean -fd", NOTHING),
         "built files, which nobody misses": (lambda tree: write(tree, {"build/x": "x"}), "git clean -fdx", NOTHING),
-        "a file that is not there": (print, "rm later.txt", ASKS),
-        "an ignored file": (ignored, "rm -rf src", ASKS),
+        "a file that is not there": (print, "rm later.txt", UNKNOWN),
+        "an ignored file": (ignored, "rm -rf src", UNKNOWN),
+        "an ignored file beside new ones": (lambda tree: (ignored(tree), untracked(tree)), "rm -rf src", ASKS),
         "an ignored file, which a clean leaves": (ignored, "git clean -fd", NOTHING),
         "an ignored file and a clean of ignored files": (ignored, "git clean -fdx", ASKS),
         "a secret": (with_secret, "rm -r src", ASKS),
@@ -273,10 +278,11 @@ def too_large(tree: Path) -> None:
         "the work tree itself": (modified, "rm -rf ../work", ASKS),
         "hidden files of the top": (modified, "rm -rf .g*", ASKS),
         "all files, with the repository's": (modified, "find . -type f -delete", ASKS),
-        "a file outside of a repository": (lambda tree: write(tree.parent, {"x": "x"}), "rm ../x", ASKS),
+        "a file outside of a repository": (lambda tree: write(tree.parent, {"x": "x"}), "rm ../x", UNKNOWN),
+        "a lock of the repository": (print, "touch .git/x.lock; rm .git/x.lock", UNKNOWN),
     },
 )
-def test_what_cannot_or_must_not_be_kept_asks_as_without(
+def test_what_cannot_or_must_not_be_kept_asks(
     tree: Path, before: Callable[[Path], None], command: str, expected: str
 ) -> None:
     before(tree)
@@ -320,10 +326,10 @@ def test_a_git_that_hangs_is_given_up(tree: Path, tmp_path: Path, monkeypatch: p
     write(program.parent, {"git": "#!/bin/sh\nexec sleep 600\n"})
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    with pytest.raises(CannotKeep, match="took longer than"):
+    with pytest.raises(GitFailed, match="took longer than"):
         Repository(str(tree), budget_s=0.2).look(repository.Specs(()), lambda _: False)
     monkeypatch.setattr(before_call, "LOOK_S", 0.2)
-    assert outcome("git reset --hard", tree) == ASKS
+    assert outcome("git reset --hard", tree) == UNKNOWN
 
 
 def test_only_the_newest_are_kept(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
