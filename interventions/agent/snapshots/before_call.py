@@ -152,6 +152,8 @@ def _place_of(one: "Discard") -> tuple[str, str] | None:
     path = os.path.realpath(one.path) if one.follows_links else os.path.join(os.path.realpath(folder), name)
     root = root_of(os.path.dirname(path) if is_there else os.path.realpath(folder))
     if os.path.lexists(os.path.join(path, ".git")):
+        if one.is_by_git:  # it leaves the repository; another one in the work tree it leaves whole
+            return (path, "") if root is None else None
         raise CannotKeep(f"{path}: expected files of a work tree, got a repository")
     if root is None:
         return None

@@ -51,6 +51,8 @@ class Discard:
     """The whole work tree that contains `path`."""
     follows_links: bool = False
     """It writes to the file that a link leads to."""
+    is_by_git: bool = False
+    """It leaves repositories."""
 
 
 _FILES: Final = Work.CHANGES | Work.UNTRACKED | Work.IGNORED | Work.REMOVED
@@ -126,7 +128,14 @@ def _by_text(acts: Sequence[Destruction], placed: Sequence[Destruction], text: s
                 work |= Work.UNTRACKED
         if act.verb == "git_clean" and _cleans_more(text):
             work |= Work.IGNORED | Work.REMOVED
-        yield Discard(act.target, place, work, is_whole=kind == "worktree", follows_links=act.verb in _EMPTIED)
+        yield Discard(
+            act.target,
+            place,
+            work,
+            is_whole=kind == "worktree",
+            follows_links=act.verb in _EMPTIED,
+            is_by_git=act.verb.startswith("git_") and act.verb != "git_clean",
+        )
 
 
 def _by_tool(acts: Sequence[Destruction], folder: str) -> Iterator[Discard]:

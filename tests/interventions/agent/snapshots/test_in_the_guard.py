@@ -37,6 +37,12 @@ def resets(guard: Guard, tree: Path) -> list[str]:
     return told
 
 
+def test_a_forced_switch_leaves_a_snapshot(tree: Path) -> None:
+    write(tree, {"a.py": "by the user\n"})
+    assert attempt(Guard(mode="local"), "bash", args={"command": "git switch -f main"}) == "executed"
+    assert len(Repository(str(tree)).snapshots()) == 1
+
+
 def test_in_local_mode_nothing_is_lost_and_nobody_is_asked(tree: Path) -> None:
     told = resets(Guard(mode="local"), tree)
     snapshots = Repository(str(tree)).snapshots()

@@ -31,7 +31,11 @@ COMMITTED: dict[str, str | bytes] = {
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(before_call, "LOOK_S", 60.0)  # on a busy machine
-    return folders.repository(tmp_path / "work", COMMITTED)
+    tree = folders.repository(tmp_path / "work", {"a.py": "zero\n"})
+    write(tree, COMMITTED)
+    git(tree, "add", ".")
+    git(tree, "commit", "-q", "-m", "second")
+    return tree
 
 
 def looked(command: str, folder: Path, own: OwnFiles | None = None) -> Looked | None:
@@ -121,6 +125,9 @@ def filtered(tree: Path) -> None:
         "a modified file that is removed from git": (modified, "git rm -q -f a.py"),
         "a folder that is removed from git": (modified, "git rm -q -rf src"),
         "a modified file that is emptied": (modified, "truncate -s 0 a.py"),
+        "a modified file of which an old version is checked out": (modified, "git checkout HEAD~1 -- a.py"),
+        "modified files, from a folder below": (modified, "cd src && git checkout .."),
+        "modified files, restored from a folder below": (modified, "cd src && git restore .."),
         "staged files": (staged, "git reset --hard"),
         "deleted files": (deleted, "git reset --hard"),
         "renamed files": (renamed, "git reset --hard"),
@@ -218,12 +225,19 @@ def test_a_linked_work_tree_has_the_snapshots_of_its_repository(tree: Path) -> N
     snapshot = outcome("git checkout .", other)
     run("git checkout .", other)
     assert [one.id for one in Repository(str(tree)).snapshots()] == [snapshot]
+    with pytest.raises(CannotRestore, match=f"expected the work tree {other}, got {tree}"):
+        Repository(str(tree)).restore(snapshot)
     Repository(str(other)).restore(snapshot)
     assert (other / "a.py").read_text() == "changed there\n"
 
 
 def ignored(tree: Path) -> None:
     write(tree, {"src/data.log": "the only copy\n", "build/out.o": "built\n"})
+
+
+def ignored_and_new(tree: Path) -> None:
+    ignored(tree)
+    untracked(tree)
 
 
 def with_secret(tree: Path) -> None:
@@ -261,7 +275,7 @@ def too_large(tree: Path) -> None:
         "built files, which nobody misses": (lambda tree: write(tree, {"build/x": "x"}), "git clean -fdx", NOTHING),
         "a file that is not there": (print, "rm later.txt", UNKNOWN),
         "an ignored file": (ignored, "rm -rf src", UNKNOWN),
-        "an ignored file beside new ones": (lambda tree: (ignored(tree), untracked(tree)), "rm -rf src", ASKS),
+        "an ignored file beside new ones": (ignored_and_new, "rm -rf src", ASKS),
         "an ignored file, which a clean leaves": (ignored, "git clean -fd", NOTHING),
         "an ignored file and a clean of ignored files": (ignored, "git clean -fdx", ASKS),
         "a secret": (with_secret, "rm -r src", ASKS),
