@@ -304,6 +304,18 @@ def test_what_cannot_or_must_not_be_kept_asks(
     assert Repository(str(tree)).snapshots() == []
 
 
+def test_each_repository_of_a_line_has_a_snapshot(tree: Path) -> None:
+    other = folders.repository(tree.parent / "other", {"a.py": "one\n"})
+    modified(tree)
+    write(other, {"a.py": "changed there\n"})
+    found = some(looked("git reset --hard; git -C ../other reset --hard", tree))
+    [here], [there] = (Repository(str(folder)).snapshots() for folder in (tree, other))
+    assert (found.kept.snapshot, found.kept.lost) == (f"{here.id}, {there.id}", [])
+    assert f"haltline undo {there.id} in {other} brings back" in found.text
+    write(other, {"id_rsa": "a key"})
+    assert some(looked("rm a.py ../other/id_rsa", tree)).kept.lost == ["path=../other/id_rsa"]
+
+
 def test_through_a_link_the_files_behind_it_count(tree: Path) -> None:
     (tree.parent / "link").symlink_to(tree / "src")
     (tree / "src/to-a").symlink_to("../a.py")
