@@ -26,6 +26,7 @@ def found(action: str, args: dict[str, Any]) -> dict[str, Work]:
         "a checkout of all": ("git checkout -- .", {WHOLE: CHANGES}),
         "a checkout of one file": ("git checkout -- a.py", {"/repo/sub/a.py": CHANGES}),
         "a forced switch": ("git checkout -f main", {WHOLE: CHANGES}),
+        "a forced switch by its own command": ("git switch -f main", {WHOLE: CHANGES}),
         "a switch": ("git checkout main", {}),
         "a restore": ("git restore a.py b.py", {"/repo/sub/a.py": CHANGES, "/repo/sub/b.py": CHANGES}),
         "a restore of the index only": ("git restore --staged a.py", {}),

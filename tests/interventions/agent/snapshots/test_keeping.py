@@ -2,6 +2,7 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import pytest
 
@@ -356,6 +357,15 @@ def test_a_git_that_hangs_is_given_up(tree: Path, tmp_path: Path, monkeypatch: p
         Repository(str(tree), budget_s=0.2).look(repository.Specs(()), lambda _: False)
     monkeypatch.setattr(before_call, "LOOK_S", 0.2)
     assert outcome("git reset --hard", tree) == UNKNOWN
+
+
+def test_work_that_git_does_not_keep_asks(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modified(tree)
+    program = tmp_path / "bin" / "git"
+    write(program.parent, {"git": f'#!/bin/sh\ncase "$*" in *fast-import*) exit 1;; esac\nexec {which("git")} "$@"\n'})
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    assert outcome("git reset --hard", tree) == ASKS
 
 
 def test_only_the_newest_are_kept(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
