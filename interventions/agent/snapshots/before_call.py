@@ -158,7 +158,7 @@ def _place_of(one: "Discard") -> tuple[str, str] | None:
     if root is None:
         return None
     place = os.path.relpath(path, root).replace(os.sep, "/")
-    if place.startswith(".git/") and "*" not in place:  # such as a lock
+    if place.startswith(".git/") and not place.endswith("*"):  # such as a lock
         return None
     if _is_of_repository(place):
         raise CannotKeep(f"{path}: expected files of a work tree, got those of a repository as well")

@@ -294,7 +294,8 @@ def too_large(tree: Path) -> None:
         "hidden files of the top": (modified, "rm -rf .g*", ASKS),
         "all files, with the repository's": (modified, "find . -type f -delete", ASKS),
         "a file outside of a repository": (lambda tree: write(tree.parent, {"x": "x"}), "rm ../x", UNKNOWN),
-        "a lock of the repository": (print, "touch .git/x.lock; rm .git/x.lock", UNKNOWN),
+        "locks of the repository": (lambda tree: write(tree, {".git/x.lock": ""}), "rm .git/*.lock", UNKNOWN),
+        "all of the repository": (modified, "rm -rf .git/*", ASKS),
     },
 )
 def test_what_cannot_or_must_not_be_kept_asks(
