@@ -111,12 +111,15 @@ class SentSecret(Record):
 
 
 class Kept(Record):
-    """Local work that a call discards, and that is not lost: the agent's side has looked at it."""
+    """What becomes of the local work that a call discards: the agent's side has looked at it."""
 
     snapshot: Name | None = None
-    """The id of the snapshot that has it (`haltline undo`); None: a commit has all of it, or the session wrote it."""
+    """The id of the snapshot that has it (`haltline undo`), with commas for one in each of several work trees; None: a
+    commit has all of it, or the session wrote it."""
     targets: Annotated[list[Name], Field(max_length=64)]
     """The targets of the acts that lose nothing, as detectors name them: `worktree=/repo`, `path=/repo/a`."""
+    lost: Annotated[list[Name], Field(max_length=64)] = Field(default_factory=list)
+    """The targets of the acts that lose work of which nothing has a copy: no snapshot can, or may, hold it."""
 
 
 class Task(Record):

@@ -1,15 +1,23 @@
 """`haltline undo`: brings back uncommitted work that a call has discarded."""
 
 from dataclasses import asdict
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from haltline.cli.common import AsJson, Exit, fail, print_json, say
 
+if TYPE_CHECKING:
+    from haltline.interventions.agent.checkpoints import Restored
+
 
 def undo(
-    snapshot: Annotated[str, typer.Argument(metavar="ID", help="The snapshot to restore; without one, list all.")] = "",
+    snapshot: Annotated[
+        str,
+        typer.Argument(
+            metavar="ID", help="The snapshot to restore, or the beginning of its id; without one, list all."
+        ),
+    ] = "",
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -40,8 +48,8 @@ def undo(
             if as_json:
                 print_json([asdict(restored)])
             else:
-                done = f"{restored.put_back} files put back, {restored.removed} removed"
-                say(f"restored {snapshot}: {done}; what was there is kept: haltline undo {restored.kept_as}")
+                what_was = f"what was there is kept: haltline undo {restored.kept_as}"
+                say(f"restored {restored.checkpoint}: {_done(restored)}; {what_was}")
             return
         found = repository.snapshots()
     except (CannotRestore, GitFailed, OSError) as error:
@@ -56,8 +64,17 @@ def undo(
             str(one.about.files),
             one.about.before,
             one.about.session,
+            "" if one.about.root == root else one.about.root,
         )
         for one in found
     ]
-    if not print_table(("id", "taken", "files", "before", "session"), rows):
+    if not print_table(("id", "taken", "files", "before", "session", "other work tree"), rows):
         say(f"no snapshots in {root}")
+
+
+def _done(restored: "Restored") -> str:
+    files = "1 file" if restored.put_back == 1 else f"{restored.put_back} files"
+    stashes = "1 stash" if restored.stashes == 1 else f"{restored.stashes} stashes"
+    done = [f"{files} put back"] if restored.put_back or not restored.stashes else []
+    done += [f"{stashes} put back"] if restored.stashes else []
+    return ", ".join([*done, f"{restored.removed} removed"] if restored.removed else done)

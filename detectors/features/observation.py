@@ -1,8 +1,9 @@
 """Observations: an event with the policy's classification of its tool and the session's history of its call."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from haltline.detectors.commands.model import LOSSES, Destruction, lost, of_row
+from haltline.detectors.commands.model import LOSSES, Badness, Destruction, lost, of_row
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
@@ -223,7 +224,10 @@ class Observation(FailedCall):
 
     @lazy
     def irreversible(self) -> tuple[Destruction, ...]:
-        """Like `acts`, without scratch, the session's own things, and what is lost nowhere (`kept` of the event)."""
+        """Like `acts`, without scratch, the session's own things, and what is lost nowhere (`kept` of the event).
+
+        SEVERE for local work of which nothing has a copy.
+        """
         if self.call is not None:
             known = self.call.losses
             return tuple(map(of_row, known)) if known else ()
@@ -231,9 +235,15 @@ class Observation(FailedCall):
         if not acts:
             return ()
         belongings = self.calls.belongings
-        losses = tuple(filter(belongings.is_loss, map(belongings.weighed, acts)))
-        if losses and (kept := self.event.kept) is not None:  # a commit or a snapshot has it
-            losses = tuple(loss for loss in losses if loss.target not in kept.targets or loss.effect not in LOSSES)
+        kept = self.event.kept
+        without_copy = kept.lost if kept is not None else ()
+        losses = tuple(filter(belongings.is_loss, (belongings.weighed(act, without_copy) for act in acts)))
+        if losses and kept is not None:
+            losses = tuple(
+                replace(loss, badness=Badness.SEVERE) if loss.target in kept.lost and loss.effect in LOSSES else loss
+                for loss in losses
+                if loss.target not in kept.targets or loss.effect not in LOSSES  # a commit or a snapshot has it
+            )
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
 

@@ -17,7 +17,7 @@ Misses: files that a program creates without the command line naming them, until
     two files with one name, if one of the paths is relative; a work tree that others change at the same time.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -163,9 +163,14 @@ class Ownership(Stored):
         ours = any(own and fnmatchcase(known, f"path={pattern}") for known, own in self.own.items())
         return ours and not any(fnmatchcase(known, f"path={pattern}") for known in self.there)
 
-    def weighed(self, destruction: Destruction) -> Destruction:
-        """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen."""
-        if self.uncommitted and destruction.verb in _DISCARDS and any(self._discarded(destruction)):
+    def weighed(self, destruction: Destruction, without_copy: Collection[str] = ()) -> Destruction:
+        """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen.
+
+        `without_copy`: targets with uncommitted work that is known to be lost.
+        """
+        if not (self.uncommitted or without_copy) or destruction.verb not in _DISCARDS:
+            return destruction
+        if destruction.target in without_copy or any(self._discarded(destruction)):
             return replace(destruction, badness=Badness.SEVERE)
         return destruction
 

@@ -26,8 +26,20 @@ def test_snapshots_are_listed_and_restored(tmp_path: Path, monkeypatch: pytest.M
     listed = undo()
     assert (snapshot in listed.output, "git reset --hard" in listed.output) == (True, True)
     assert [one["id"] for one in json.loads(undo("--json").stdout)] == [snapshot]
-    assert f"restored {snapshot}: 1 files put back, 0 removed" in undo(snapshot).output
+    assert f"restored {snapshot}: 1 file put back; what" in undo(snapshot[:6]).output
     assert (tree / "sub/a.py").read_text() == "by the user\n"
+
+
+def test_a_stash_that_is_put_back_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = folders.repository(tmp_path / "work", {"a.py": "one\n"})
+    monkeypatch.chdir(tree)
+    folders.write(tree, {"a.py": "by the user\n"})
+    folders.git(tree, "stash", "-q")
+    repository = Repository(str(tree))
+    lost = repository.look(Specs((), changes=False, stashes=True), lambda _: False)
+    snapshot = repository.keep(lost, before="git stash drop")
+    folders.git(tree, "stash", "drop", "-q")
+    assert f"restored {snapshot}: 1 stash put back; what" in undo(snapshot).output
 
 
 def test_what_is_not_there_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,7 +103,12 @@ def _discarded(verb: str, invocation: Invocation, path: str) -> Destruction:
 
 
 def _is_file(operand: str) -> bool:
-    return operand in (".", "./", ":/", "*") or _FILE_SUFFIX.search(operand) is not None or operand.endswith("/")
+    return (
+        operand.startswith(".")
+        or operand in (":/", "*")
+        or _FILE_SUFFIX.search(operand) is not None
+        or operand.endswith("/")
+    )
 
 
 def _at_dashes(arguments: tuple[str, ...]) -> tuple[tuple[str, ...], bool, tuple[str, ...]]:

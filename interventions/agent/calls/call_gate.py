@@ -199,7 +199,7 @@ class CallGate:
         self.throttled.made(call.call_id, call.action, call.args, now_ms())
 
     def _looked(self, call: Call) -> "Generator[tuple[Future[Any], float], None, Looked | None]":
-        """Return what the call discards of local files without a loss; None: nothing, or this was not looked at."""
+        """Return what becomes of the local work that the call discards; None: none, or this was not looked at."""
         settings = self.settings
         if not settings.snapshots or call.folder == "" or call.effect in _LOOKS:
             return None
@@ -221,7 +221,11 @@ class CallGate:
         if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
             fields |= {"await_verdict": waits, "secrets_sent": secrets_sent}
-        return fields if looked is None else fields | {"kept": looked.kept}
+        if looked is None:
+            return fields
+        if looked.kept.lost and call.mode == "async" and not call.is_mode_explicit and self.transport.up:
+            fields["await_verdict"] = True
+        return fields | {"kept": looked.kept}
 
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool

@@ -26,6 +26,8 @@ class Restored:
     """The comparison made after the restore."""
     kept_as: str = ""
     """Where the state before the restore is saved: a restore loses nothing."""
+    stashes: int = 0
+    """Stashes of git that were put back."""
 
     def __str__(self) -> str:
         summary = f"checkpoint {self.checkpoint}: {self.put_back} files restored, {self.removed} removed"

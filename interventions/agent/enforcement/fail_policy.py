@@ -51,8 +51,8 @@ WORDS: Final = _words(
     "drop", "dropdb", "dropdatabase", "update", "vacuum", "deletemany", "deleteone", "flushall", "flushdb", "flush",
     "reset", "purge", "expunge", "xdelete", "downgrade", "undo",
     # versions, containers, clusters, clouds
-    "hard", "force", "clean", "checkout", "restore", "prune", "rmi", "down", "drain", "uninstall", "terminate", "rb",
-    "deregister", "gsutil", "rclone", "replicas",
+    "hard", "force", "clean", "checkout", "restore", "switch", "discard", "prune", "rmi", "down", "drain", "uninstall",
+    "terminate", "rb", "deregister", "gsutil", "rclone", "replicas",
     # the system, and programs that run other code
     "kill", "shutdown", "reboot", "halt", "chmod", "chown", "crontab", "userdel", "iptables", "eval", "exec", "xargs",
     "base64", "b64decode",

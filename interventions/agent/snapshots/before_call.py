@@ -1,7 +1,7 @@
 """Before a call that discards local work: what would be lost is kept in a snapshot.
 
-It is looked at in a thread, for a bounded time. A look that fails, or takes too long, changes nothing: the call is then
-decided on like any other.
+It is looked at in a thread, for a bounded time. Work that no snapshot can, or may, hold is marked as lost, so that a
+person is asked. A look that fails, or takes too long, changes nothing: the call is then decided on like any other.
 """
 
 import glob
@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from haltline.interventions.agent.checkpoints import CannotKeep
+from haltline.interventions.agent.checkpoints.git_commands import GitFailed
 from haltline.interventions.agent.snapshots.own_files import OwnFiles
 from haltline.interventions.agent.snapshots.repository import LOOK_S, Repository, Specs, root_of
 from haltline.schemas.events import ActionEvent, Kept
@@ -41,7 +42,7 @@ class Looked(NamedTuple):
 def look(
     event: ActionEvent, folder: str, session: str, own: OwnFiles
 ) -> "Generator[tuple[Future[Any], float], None, Looked | None]":
-    """Return what a proposed call discards without a loss, after a snapshot of what would be lost; None: nothing.
+    """Return what becomes of the work that a proposed call discards, after a snapshot of it; None: it is not known.
 
     `folder`: where the call runs, absolute. `session`: its id. `own`: files that the session can write again.
     """
@@ -50,56 +51,93 @@ def look(
     found = discards(event, folder)
     if not found or len(found) > _MAX_TARGETS or any(len(one.target) > _MAX_TARGET_CHARS for one in found):
         return None
-    done = Future[Looked | None]()
+    done = Future[None]()
+    looked: dict[str, Looked] = {}
 
     def run() -> None:
-        looked = None
         try:
-            looked = _look(found, _named(event), session, own, is_scratch)
-        except CannotKeep as error:
+            _Look(_named(event), session, own, is_scratch, looked).look(found)
+        except (GitFailed, OSError, ValueError) as error:
             log.info("haltline: session %s: no snapshot: %s", session, error)
         except Exception:
             log.exception("haltline: session %s: no snapshot", session)
         finally:
             _LOOKING.release()
-            done.set_result(looked)
+            done.set_result(None)
 
     if not _LOOKING.acquire(blocking=False):
         return None
     threading.Thread(target=run, name="haltline-snapshot", daemon=True).start()
     yield done, LOOK_S
-    return done.result() if done.done() else None
+    return _together(list(looked.values()))
 
 
-def _look(
-    found: "Iterable[Discard]", before: str, session: str, own: OwnFiles, is_scratch: Callable[[str], bool]
-) -> Looked | None:
-    """Look at the work tree of these acts, and keep what would be lost. Raises CannotKeep."""
-    placed = [
-        (one, *where)
-        for one in found
-        if (where := _place_of(one)) is not None and not (where[1] and is_scratch(where[1]))
-    ]
-    roots = {root for _, root, _ in placed}
-    if len(roots) != 1:
+def _together(looked: list[Looked]) -> Looked | None:
+    """Return one mark and text for the looks at several work trees."""
+    if not looked:
         return None
-    [root] = roots
-    repository = Repository(root, budget_s=LOOK_S)
-    lost = repository.look(_specs((one, place) for one, _, place in placed), is_scratch)
-    lost.work = [name for name in lost.work if not own.has(os.path.join(root, name))]
-    targets = list(dict.fromkeys(one.target for one, _, _ in placed))
-    if not lost:
-        return Looked(Kept(targets=targets))
-    snapshot = repository.keep(lost, before=before, session=session)
-    what = "1 file" if lost.files == 1 else f"{lost.files} files" if lost.files else "stashes"
-    text = f"snapshot taken: haltline undo {snapshot} brings back what this call discards ({what})"
-    return Looked(Kept(snapshot=snapshot, targets=targets), text)
+    lost = dict.fromkeys(target for one in looked for target in one.kept.lost)
+    targets = dict.fromkeys(target for one in looked for target in one.kept.targets if target not in lost)
+    snapshots = ", ".join(one.kept.snapshot for one in looked if one.kept.snapshot)
+    text = "; ".join(one.text for one in looked if one.text)
+    return Looked(Kept(snapshot=snapshots or None, targets=list(targets), lost=list(lost)), text)
+
+
+class _Look(NamedTuple):
+    """A look at the work trees that a call discards work of."""
+
+    before: str
+    session: str
+    own: OwnFiles
+    is_scratch: Callable[[str], bool]
+    looked: dict[str, Looked]
+    """What is known so far, by work tree."""
+
+    def look(self, found: "Iterable[Discard]") -> None:
+        """Look, and keep what would be lost. Raises GitFailed, OSError and ValueError if it cannot be seen."""
+        placed: dict[str, list[tuple[Discard, str]]] = {}
+        for one in found:
+            try:
+                where = _place_of(one)
+            except CannotKeep as error:
+                self._loses(one.path, [one.target], error)
+                continue
+            if where is not None and not (where[1] and self.is_scratch(where[1])):
+                placed.setdefault(where[0], []).append((one, where[1]))
+        for root, acts in placed.items():
+            targets = list(dict.fromkeys(one.target for one, _ in acts))
+            try:
+                self._look_in(root, acts, targets, is_only=len(placed) == 1)
+            except CannotKeep as error:
+                self._loses(root, targets, error)
+
+    def _look_in(self, root: str, acts: "list[tuple[Discard, str]]", targets: list[str], *, is_only: bool) -> None:
+        repository = Repository(root, budget_s=LOOK_S)
+        lost = repository.look(_specs(acts), lambda name: self.is_scratch(name) or self._is_own(root, name))
+        lost.work = [name for name in lost.work if not self._is_own(root, name)]
+        if not lost:
+            if not lost.unkept:
+                self.looked[root] = Looked(Kept(targets=targets))
+            return
+        self.looked[root] = Looked(Kept(targets=[], lost=targets))  # until there is a snapshot
+        snapshot = repository.keep(lost, before=self.before, session=self.session)
+        what = "1 file" if lost.files == 1 else f"{lost.files} files" if lost.files else "stashes"
+        place = "" if is_only else f" in {root}"
+        text = f"snapshot taken: haltline undo {snapshot}{place} brings back what this call discards ({what})"
+        self.looked[root] = Looked(Kept(snapshot=snapshot, targets=targets), text)
+
+    def _loses(self, place: str, targets: list[str], error: CannotKeep) -> None:
+        log.info("haltline: session %s: no snapshot: %s", self.session, error)
+        self.looked[place] = Looked(Kept(targets=[], lost=targets))
+
+    def _is_own(self, root: str, name: str) -> bool:
+        return self.own.has(os.path.join(root, name))
 
 
 def _place_of(one: "Discard") -> tuple[str, str] | None:
     """Return the top of the work tree, and the path below it, empty for all of it; None: not in one, or not there.
 
-    Raises CannotKeep for a work tree with its repository, or for a link that leads to other files.
+    Raises CannotKeep for a work tree with its repository, or for a repository itself.
     """
     if one.is_whole:
         root = root_of(os.path.realpath(one.path))
@@ -113,10 +151,16 @@ def _place_of(one: "Discard") -> tuple[str, str] | None:
         name = f"{above}/{name}"
     path = os.path.realpath(one.path) if one.follows_links else os.path.join(os.path.realpath(folder), name)
     root = root_of(os.path.dirname(path) if is_there else os.path.realpath(folder))
+    if os.path.lexists(os.path.join(path, ".git")):
+        if one.is_by_git:  # it leaves the repository; another one in the work tree it leaves whole
+            return (path, "") if root is None else None
+        raise CannotKeep(f"{path}: expected files of a work tree, got a repository")
     if root is None:
         return None
     place = os.path.relpath(path, root).replace(os.sep, "/")
-    if _is_of_repository(place) or os.path.lexists(os.path.join(path, ".git")):
+    if place.startswith(".git/") and not place.endswith("*"):  # such as a lock
+        return None
+    if _is_of_repository(place):
         raise CannotKeep(f"{path}: expected files of a work tree, got those of a repository as well")
     return root, place
 

@@ -51,6 +51,8 @@ class Discard:
     """The whole work tree that contains `path`."""
     follows_links: bool = False
     """It writes to the file that a link leads to."""
+    is_by_git: bool = False
+    """It leaves repositories."""
 
 
 _FILES: Final = Work.CHANGES | Work.UNTRACKED | Work.IGNORED | Work.REMOVED
@@ -78,6 +80,11 @@ _ELSEWHERE: Final = re.compile(
     r"|GIT_DIR|GIT_WORK_TREE|--git-dir|--work-tree"
 )
 """Programs that run others elsewhere, or with another file system, and options with another repository."""
+_IN_SHELL: Final = re.compile(r"GIT_DIR|GIT_WORK_TREE|<<|\$\(|`")
+"""What changes the repository of later commands, and text that is not split into commands here."""
+_PIECE: Final = re.compile(r"'[^']*'|\"(?:[^\"\\]|\\.)*\"|\\.|&&|\|\||[;&\n]|[^;&|\n'\"\\]+|.", re.DOTALL)
+"""A piece of a line: quoted text, what is between commands, other text."""
+_BETWEEN: Final = frozenset(("&&", "||", ";", "&", "\n"))
 _STAGES: Final = re.compile(r"\bgit\b[^;&|\n]{0,200}\b(?:add|stage)\b")
 _CLEAN: Final = re.compile(r"\bclean\b([^;&|\n]{0,200})")
 _GOES: Final = re.compile(r"(?<![\w.-])(?:cd|pushd|popd)(?![\w.-])|\s-C\b")
@@ -102,13 +109,16 @@ def discards(event: ActionEvent, folder: str) -> tuple[Discard, ...]:
 
 def _by_text(acts: Sequence[Destruction], placed: Sequence[Destruction], text: str, folder: str) -> Iterator[Discard]:
     """`placed`: the same acts with the folder in their targets: what is relative then, is not on this machine."""
-    if [act.verb for act in acts] != [act.verb for act in placed] or _ELSEWHERE.search(text) is not None:
+    if [act.verb for act in acts] != [act.verb for act in placed]:
         return
+    here = placed
+    if _ELSEWHERE.search(text) is not None:
+        here = () if _IN_SHELL.search(text) is not None else destructions(_without_elsewhere(text), cwd=folder)
     kept = sum(act.target.startswith("stash=") for act in acts)
     for act, there in zip(acts, placed, strict=True):
         kind, _, place = there.target.partition("=")
         work = _FILES if act.verb in _EMPTIED else _BY_VERB.get(act.verb.lower())
-        if work is None or act.effect not in LOSSES:
+        if work is None or act.effect not in LOSSES or there not in here:
             continue
         if kind == "stash":
             if _GOES.search(text) is None:
@@ -126,7 +136,39 @@ def _by_text(acts: Sequence[Destruction], placed: Sequence[Destruction], text: s
                 work |= Work.UNTRACKED
         if act.verb == "git_clean" and _cleans_more(text):
             work |= Work.IGNORED | Work.REMOVED
-        yield Discard(act.target, place, work, is_whole=kind == "worktree", follows_links=act.verb in _EMPTIED)
+        yield Discard(
+            act.target,
+            place,
+            work,
+            is_whole=kind == "worktree",
+            follows_links=act.verb in _EMPTIED,
+            is_by_git=act.verb.startswith("git_") and act.verb != "git_clean",
+        )
+
+
+def _without_elsewhere(text: str) -> str:
+    """Return a line in which the commands that run others elsewhere do nothing."""
+    commands: list[list[str]] = [[]]
+    for found in _PIECE.finditer(text):
+        if (piece := found[0]) in _BETWEEN:
+            commands += [[piece], []]
+        else:
+            commands[-1].append(piece)
+    return "".join(map(_unless_elsewhere, commands))
+
+
+def _unless_elsewhere(pieces: Sequence[str]) -> str:
+    command = "".join(pieces)
+    found = _ELSEWHERE.search(command)
+    if found is None:
+        return command
+    before, at = "", found.start()
+    for piece in pieces:
+        if len(before) + len(piece) > at:  # no quote is left open
+            before += "" if piece[0] in "'\"" else piece[: at - len(before)]
+            break
+        before += piece
+    return f"{before} true "
 
 
 def _by_tool(acts: Sequence[Destruction], folder: str) -> Iterator[Discard]:

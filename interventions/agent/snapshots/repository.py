@@ -64,9 +64,11 @@ class Lost:
     unstaged: list[str] = field(default_factory=list)
     """Files whose deletion is staged."""
     tracked: dict[str, Staged] = field(default_factory=dict)
-    """What a commit has, and what is removed with the rest."""
+    """What a commit has, and what is removed with the rest, or is changed without anything staged."""
     stashes: list[tuple[str, str]] = field(default_factory=list)
     """Commits and messages, the newest first."""
+    unkept: str = ""
+    """What would be removed besides, that no snapshot keeps, and that others may have: why."""
 
     def __bool__(self) -> bool:
         """Return whether anything would be lost."""
@@ -122,25 +124,24 @@ class Repository:
         self._until_s = time.monotonic() + budget_s
 
     def look(self, specs: Specs, is_scratch: Callable[[str], bool]) -> Lost:
-        """Return what would be lost. `is_scratch`: whether nobody misses an ignored file.
+        """Return what would be lost. `is_scratch`: whether nobody misses an untracked or ignored file.
 
-        Raises CannotKeep if it cannot be seen, or must not be kept.
+        Raises CannotKeep for what is lost and cannot be kept; GitFailed, OSError and ValueError if it cannot be seen.
         """
-        try:
-            lost = self._changes(specs, is_scratch)
-            if specs.removed:
-                self._add_tracked(specs, lost)
-            if specs.stashes:
-                lost.stashes = self._stashes()
-        except (GitFailed, OSError, ValueError) as error:
-            raise CannotKeep(f"{self.root}: {error}") from error
-        for name in (*lost.work, *lost.staged):
-            if holds_credentials(name):
-                raise CannotKeep(f"{self.root}: {name} may hold credentials")
+        lost = self._changes(specs, is_scratch)
+        if specs.removed:
+            self._add_tracked(specs, lost)
+        if specs.stashes:
+            lost.stashes = self._stashes()
         return lost
 
     def keep(self, lost: Lost, *, before: str, session: str = "") -> str:
-        """Keep what would be lost, and return the id of the snapshot. Raises CannotKeep."""
+        """Keep what would be lost, and return the id of the snapshot. Raises CannotKeep, also for credentials."""
+        if lost.unkept:
+            raise CannotKeep(f"{self.root}: {lost.unkept}")
+        for name in (*lost.work, *lost.staged):
+            if holds_credentials(name):
+                raise CannotKeep(f"{self.root}: {name} may hold credentials")
         try:
             about = About(
                 self.root,
@@ -167,11 +168,21 @@ class Repository:
         return sorted(found, key=lambda one: one.about.time_ms, reverse=True)
 
     def restore(self, snapshot_id: str) -> Restored:
-        """Restore what a snapshot has, and keep what is there now. Raises CannotRestore."""
-        known = next((one for one in self.snapshots() if one.id == snapshot_id), None)
-        if known is None:
-            raise CannotRestore(f"{snapshot_id}: expected the id of a snapshot of this repository; nothing was changed")
-        about = known.about
+        """Restore what a snapshot has, and keep what is there now. Raises CannotRestore.
+
+        `snapshot_id`: the id or its beginning. Files go only into the work tree that they were in.
+        """
+        known = [one for one in self.snapshots() if snapshot_id and one.id.startswith(snapshot_id)]
+        if len(known) != 1:
+            got = f", got the beginning of {len(known)}" if known else ""
+            raise CannotRestore(
+                f"{snapshot_id}: expected the id of a snapshot of this repository{got}; nothing was changed"
+            )
+        snapshot_id, about = known[0].id, known[0].about
+        if about.files and about.root != self.root:
+            raise CannotRestore(
+                f"{snapshot_id}: expected the work tree {about.root}, got {self.root}; nothing was changed"
+            )
         try:
             work, staged, tracked = self._read(snapshot_id)
             missing = [name for name in tracked if name not in work and not self._is_there(name)]
@@ -179,6 +190,8 @@ class Repository:
                 self._require_free(name)
             now = self._now((*work, *about.gone, *missing), (*staged, *about.unstaged, *tracked))
             staged |= {name: one for name, one in tracked.items() if name in now.unstaged}
+            committed = self._committed(name for name in tracked if name in work and name not in staged)
+            staged |= {name: one for name, one in committed.items() if now.staged.get(name) != one}
             kept_as = self.keep(now, before=f"haltline undo {snapshot_id}")
         except (GitFailed, OSError, CannotKeep) as error:
             raise CannotRestore(f"what is there now cannot be kept, so nothing was changed: {error}") from error
@@ -187,13 +200,14 @@ class Repository:
             removed = sum(self._remove(name) for name in about.gone)
             self._stage(staged, about.unstaged)
             put_back += self._check_out(missing)
-            self._stash(about.stashes)
+            stashes = self._stash(about.stashes)
             differ = [name for name, content in work.items() if self._content(name) != content]
         except (GitFailed, OSError) as error:
             raise CannotRestore(f"not all was restored; what was there is kept as {kept_as}: {error}") from error
         if differ:
             raise CannotRestore(f"{len(differ)} files are not as they were, {differ[0]} for one; see {kept_as}")
-        return Restored(snapshot_id, put_back, removed, f"{len(work)} files have the content that was kept", kept_as)
+        proof = f"{len(work)} files have the content that was kept"
+        return Restored(snapshot_id, put_back, removed, proof, kept_as, stashes)
 
     # What would be lost.
 
@@ -208,8 +222,10 @@ class Repository:
             if sign in {"?", "!"} and is_scratch(rest.rstrip("/")):
                 continue
             if sign == "!":
-                raise CannotKeep(f"{self.root}: {rest} is ignored")
-            if sign == "?" and not rest.endswith("/"):
+                if holds_credentials(rest) or not specs.changes:  # all ignored files, by `git clean`
+                    raise CannotKeep(f"{self.root}: {rest} is ignored")
+                lost.unkept = f"{rest} is ignored"
+            elif sign == "?" and not rest.endswith("/"):
                 lost.work.append(rest)
             elif sign == "?" and specs.removed:
                 raise CannotKeep(f"{self.root}: {rest} is a repository of its own")
@@ -239,15 +255,14 @@ class Repository:
             lost.unstaged.append(name)
         elif state[0] not in ".D":
             lost.staged[name] = Staged(fields[3], fields[6])
+        elif state[0] == "." and name in lost.work:
+            lost.tracked[name] = Staged(fields[3], fields[6])
 
     def _recurses(self) -> bool:
         return self._text("config", "--type=bool", "--get", "submodule.recurse", none=1).strip() == "true"
 
     def _add_tracked(self, specs: Specs, lost: Lost) -> None:
-        """Add the other files that git knows, and changes that `git status` was told to hide.
-
-        Raises CannotKeep for a submodule.
-        """
+        """Add the other files that git knows, and changes that `git status` was told to hide."""
         known = {*lost.work, *lost.staged}
         for row in self._text("ls-files", "-v", "--stage", "-z", "--", *specs.paths).split("\0"):
             about, _, name = row.partition("\t")
@@ -255,7 +270,8 @@ class Repository:
                 continue
             sign, mode, blob, stage = about.split(" ")
             if mode == _SUBMODULE:
-                raise CannotKeep(f"{self.root}: {name} is a submodule")
+                lost.unkept = f"{name} is a submodule"
+                continue
             if (sign.islower() or sign == "S") and name not in known:
                 lost.work.append(name)
             if stage == "0" and name not in lost.staged:
@@ -408,6 +424,14 @@ class Repository:
             now.unstaged = [name for name in in_index if name not in now.staged]
         return now
 
+    def _committed(self, names: Iterable[str]) -> dict[str, Staged]:
+        """Return the entries of files in HEAD: nothing is staged of them."""
+        asked = frozenset(names)
+        if not asked or not self._text("rev-parse", "--verify", "--quiet", "HEAD^{commit}", none=1):
+            return {}
+        rows = (row.partition("\t") for row in self._text("ls-tree", "-r", "-z", "HEAD").split("\0"))
+        return {name: Staged(*about.split(" ")[::2]) for about, _, name in rows if name in asked}
+
     def _stage(self, staged: dict[str, Staged], unstaged: Sequence[str]) -> None:
         rows = [f"{one.mode} {one.blob} 0\t{name}\0" for name, one in staged.items()]
         rows += [f"0 {'0' * 40} 0\t{name}\0" for name in unstaged]
@@ -420,11 +444,12 @@ class Repository:
             self._git("checkout-index", "-z", "--stdin", stdin=os.fsencode("".join(f"{name}\0" for name in names)))
         return len(names)
 
-    def _stash(self, stashes: Sequence[tuple[str, str]]) -> None:
+    def _stash(self, stashes: Sequence[tuple[str, str]]) -> int:
         there = {commit for commit, _ in self._stashes()} if stashes else set()
-        for commit, message in reversed(stashes):
-            if commit not in there:
-                self._git("stash", "store", "-m", message, commit)
+        missing = [(commit, message) for commit, message in reversed(stashes) if commit not in there]
+        for commit, message in missing:
+            self._git("stash", "store", "-m", message, commit)
+        return len(missing)
 
     def _git(self, *args: str, stdin: bytes | None = None, none: int = 0) -> bytes:
         left_s = self._until_s - time.monotonic()

@@ -7,7 +7,7 @@ const WORDS: ReadonlySet<string> = new Set(`
   rm rmdir unlink shred truncate wipe wipefs rimraf del delete erase dd mkfs mke2fs fdisk parted blkdiscard destroy
   remove removedirs rmtree rmsync unlinksync rm_rf rm_r rm_f remove_dir remove_dir_all remove_file remove_tree
   clear overwrite drop dropdb dropdatabase update vacuum deletemany deleteone flushall flushdb flush reset purge
-  expunge xdelete downgrade undo hard force clean checkout restore prune rmi down drain uninstall terminate rb
+  expunge xdelete downgrade undo hard force clean checkout restore switch discard prune rmi down drain uninstall terminate rb
   deregister gsutil rclone replicas kill shutdown reboot halt chmod chown crontab userdel iptables eval exec xargs
   base64 b64decode
 `.trim().split(/\s+/));

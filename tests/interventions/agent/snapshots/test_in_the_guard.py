@@ -37,6 +37,12 @@ def resets(guard: Guard, tree: Path) -> list[str]:
     return told
 
 
+def test_a_forced_switch_leaves_a_snapshot(tree: Path) -> None:
+    write(tree, {"a.py": "by the user\n"})
+    assert attempt(Guard(mode="local"), "bash", args={"command": "git switch -f main"}) == "executed"
+    assert len(Repository(str(tree)).snapshots()) == 1
+
+
 def test_in_local_mode_nothing_is_lost_and_nobody_is_asked(tree: Path) -> None:
     told = resets(Guard(mode="local"), tree)
     snapshots = Repository(str(tree)).snapshots()
@@ -45,6 +51,15 @@ def test_in_local_mode_nothing_is_lost_and_nobody_is_asked(tree: Path) -> None:
         assert told[number].startswith(f"snapshot taken: haltline undo {one.id} ")
         Repository(str(tree)).restore(one.id)
         assert (tree / "a.py").read_text() == f"by the user, {number}\n"
+
+
+def test_work_that_no_snapshot_may_hold_is_asked_about(tree: Path) -> None:
+    write(tree, {"id_rsa": "AKIA", "new.py": "by the user\n"})
+    assert attempt(Guard(mode="local"), "bash", args={"command": "git clean -fd"}) == "severe_destruction"
+    git(tree, "add", "-f", "id_rsa")
+    git(tree, "commit", "-q", "-m", "with a key")
+    write(tree, {"id_rsa": "changed"})
+    assert attempt(Guard(mode="local"), "bash", args=RESET) == "severe_destruction"
 
 
 def test_a_severe_act_that_loses_nothing_is_not_asked_about(tree: Path) -> None:
@@ -77,7 +92,7 @@ def test_the_worker_reads_what_is_kept_and_the_agent_reads_how_to_bring_it_back(
     [snapshot] = Repository(str(tree)).snapshots()
     assert hints == [f"snapshot taken: haltline undo {snapshot.id} brings back what this call discards (1 file)"]
     reset, status = of(guard, Kind.PROPOSED)
-    kept = {"snapshot": snapshot.id, "targets": ["worktree=."]}
+    kept = {"snapshot": snapshot.id, "targets": ["worktree=."], "lost": []}
     assert (json.loads(reset.to_json())["kept"], status.kept) == (kept, None)
     assert ActionEvent.model_validate_json(reset.to_json()) == reset
     assert native.read(reset.to_json()) is None, "pydantic reads it"

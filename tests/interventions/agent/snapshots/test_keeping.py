@@ -2,11 +2,13 @@ import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from shutil import which
 
 import pytest
 
 from haltline.interventions.agent.calls.guarded_call import wait
-from haltline.interventions.agent.checkpoints import CannotKeep, CannotRestore
+from haltline.interventions.agent.checkpoints import CannotRestore
+from haltline.interventions.agent.checkpoints.git_commands import GitFailed
 from haltline.interventions.agent.snapshots import before_call, repository
 from haltline.interventions.agent.snapshots.before_call import Looked, look
 from haltline.interventions.agent.snapshots.own_files import OwnFiles
@@ -17,7 +19,8 @@ from tests.interventions.agent.snapshots import folders
 from tests.interventions.agent.snapshots.folders import git, state, write
 
 NOTHING = "nothing would be lost"
-ASKS = "as without"
+UNKNOWN = "as without"
+ASKS = "a person is asked"
 COMMITTED: dict[str, str | bytes] = {
     "a.py": "one\n",
     "src/b.py": "two\n",
@@ -29,7 +32,11 @@ COMMITTED: dict[str, str | bytes] = {
 @pytest.fixture
 def tree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(before_call, "LOOK_S", 60.0)  # on a busy machine
-    return folders.repository(tmp_path / "work", COMMITTED)
+    tree = folders.repository(tmp_path / "work", {"a.py": "zero\n"})
+    write(tree, COMMITTED)
+    git(tree, "add", ".")
+    git(tree, "commit", "-q", "-m", "second")
+    return tree
 
 
 def looked(command: str, folder: Path, own: OwnFiles | None = None) -> Looked | None:
@@ -48,9 +55,11 @@ def looked(command: str, folder: Path, own: OwnFiles | None = None) -> Looked | 
 
 
 def outcome(command: str, folder: Path) -> str:
-    """What is told of a call: `ASKS`, `NOTHING`, or the id of its snapshot."""
+    """What is told of a call: `UNKNOWN`, `ASKS`, `NOTHING`, or the id of its snapshot."""
     found = looked(command, folder)
-    return ASKS if found is None else found.kept.snapshot or NOTHING
+    if found is None:
+        return UNKNOWN
+    return ASKS if found.kept.lost else found.kept.snapshot or NOTHING
 
 
 def run(command: str, folder: Path) -> None:
@@ -117,6 +126,9 @@ def filtered(tree: Path) -> None:
         "a modified file that is removed from git": (modified, "git rm -q -f a.py"),
         "a folder that is removed from git": (modified, "git rm -q -rf src"),
         "a modified file that is emptied": (modified, "truncate -s 0 a.py"),
+        "a modified file of which an old version is checked out": (modified, "git checkout HEAD~1 -- a.py"),
+        "modified files, from a folder below": (modified, "cd src && git checkout .."),
+        "modified files, restored from a folder below": (modified, "cd src && git restore .."),
         "staged files": (staged, "git reset --hard"),
         "deleted files": (deleted, "git reset --hard"),
         "renamed files": (renamed, "git reset --hard"),
@@ -214,12 +226,19 @@ def test_a_linked_work_tree_has_the_snapshots_of_its_repository(tree: Path) -> N
     snapshot = outcome("git checkout .", other)
     run("git checkout .", other)
     assert [one.id for one in Repository(str(tree)).snapshots()] == [snapshot]
+    with pytest.raises(CannotRestore, match=f"expected the work tree {other}, got {tree}"):
+        Repository(str(tree)).restore(snapshot)
     Repository(str(other)).restore(snapshot)
     assert (other / "a.py").read_text() == "changed there\n"
 
 
 def ignored(tree: Path) -> None:
     write(tree, {"src/data.log": "the only copy\n", "build/out.o": "built\n"})
+
+
+def ignored_and_new(tree: Path) -> None:
+    ignored(tree)
+    untracked(tree)
 
 
 def with_secret(tree: Path) -> None:
@@ -255,8 +274,9 @@ def too_large(tree: Path) -> None:
         "untracked files, which a reset leaves": (untracked, "git reset --hard", NOTHING),
         "changes, which a clean leaves": (modified, "git clean -fd", NOTHING),
         "built files, which nobody misses": (lambda tree: write(tree, {"build/x": "x"}), "git clean -fdx", NOTHING),
-        "a file that is not there": (print, "rm later.txt", ASKS),
-        "an ignored file": (ignored, "rm -rf src", ASKS),
+        "a file that is not there": (print, "rm later.txt", UNKNOWN),
+        "an ignored file": (ignored, "rm -rf src", UNKNOWN),
+        "an ignored file beside new ones": (ignored_and_new, "rm -rf src", ASKS),
         "an ignored file, which a clean leaves": (ignored, "git clean -fd", NOTHING),
         "an ignored file and a clean of ignored files": (ignored, "git clean -fdx", ASKS),
         "a secret": (with_secret, "rm -r src", ASKS),
@@ -273,15 +293,29 @@ def too_large(tree: Path) -> None:
         "the work tree itself": (modified, "rm -rf ../work", ASKS),
         "hidden files of the top": (modified, "rm -rf .g*", ASKS),
         "all files, with the repository's": (modified, "find . -type f -delete", ASKS),
-        "a file outside of a repository": (lambda tree: write(tree.parent, {"x": "x"}), "rm ../x", ASKS),
+        "a file outside of a repository": (lambda tree: write(tree.parent, {"x": "x"}), "rm ../x", UNKNOWN),
+        "locks of the repository": (lambda tree: write(tree, {".git/x.lock": ""}), "rm .git/*.lock", UNKNOWN),
+        "all of the repository": (modified, "rm -rf .git/*", ASKS),
     },
 )
-def test_what_cannot_or_must_not_be_kept_asks_as_without(
+def test_what_cannot_or_must_not_be_kept_asks(
     tree: Path, before: Callable[[Path], None], command: str, expected: str
 ) -> None:
     before(tree)
     assert outcome(command, tree) == expected
     assert Repository(str(tree)).snapshots() == []
+
+
+def test_each_repository_of_a_line_has_a_snapshot(tree: Path) -> None:
+    other = folders.repository(tree.parent / "other", {"a.py": "one\n"})
+    modified(tree)
+    write(other, {"a.py": "changed there\n"})
+    found = some(looked("git reset --hard; git -C ../other reset --hard", tree))
+    [here], [there] = (Repository(str(folder)).snapshots() for folder in (tree, other))
+    assert (found.kept.snapshot, found.kept.lost) == (f"{here.id}, {there.id}", [])
+    assert f"haltline undo {there.id} in {other} brings back" in found.text
+    write(other, {"id_rsa": "a key"})
+    assert some(looked("rm a.py ../other/id_rsa", tree)).kept.lost == ["path=../other/id_rsa"]
 
 
 def test_through_a_link_the_files_behind_it_count(tree: Path) -> None:
@@ -320,9 +354,18 @@ def test_a_git_that_hangs_is_given_up(tree: Path, tmp_path: Path, monkeypatch: p
     write(program.parent, {"git": "#!/bin/sh\nexec sleep 600\n"})
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
-    with pytest.raises(CannotKeep, match="took longer than"):
+    with pytest.raises(GitFailed, match="took longer than"):
         Repository(str(tree), budget_s=0.2).look(repository.Specs(()), lambda _: False)
     monkeypatch.setattr(before_call, "LOOK_S", 0.2)
+    assert outcome("git reset --hard", tree) == UNKNOWN
+
+
+def test_work_that_git_does_not_keep_asks(tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    modified(tree)
+    program = tmp_path / "bin" / "git"
+    write(program.parent, {"git": f'#!/bin/sh\ncase "$*" in *fast-import*) exit 1;; esac\nexec {which("git")} "$@"\n'})
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     assert outcome("git reset --hard", tree) == ASKS
 
 
