@@ -235,7 +235,7 @@ class Observation(FailedCall):
         if losses and (kept := self.event.kept) is not None:  # a commit or a snapshot has it
             losses = tuple(loss for loss in losses if loss.target not in kept.targets or loss.effect not in LOSSES)
         passing = made_in_passing(self) if losses else ()
-        return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
+        return tuple(loss for loss in losses if loss.placed not in passing) if passing else losses
 
     @property
     def creates(self) -> Sequence[str]:

@@ -10,8 +10,9 @@ containers also then. It also owns what it must have created itself:
 - a file in its folder that it never saw, and opens for writing;
 - files that match a pattern whose beginning also names its own files;
 - a pod of its own job.
-A thing whose loss would be a catastrophe is never its own, except a database that it created. A renamed thing keeps its
-owner.
+What is not on this computer is its own only where it made it, by what the program names (`--context`, a host, a
+profile), and never in production. A thing whose loss would be a catastrophe is never its own, except a database that it
+created. A renamed thing keeps its owner.
 
 Misses: files that a program creates without the command line naming them, until they are removed for the second time;
     two files with one name, if one of the paths is relative; a work tree that others change at the same time.
@@ -24,7 +25,17 @@ from typing import TypeVar
 
 from msgspec import field
 
-from haltline.detectors.commands.model import BLANK, LOSSES, OPENED, ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import (
+    BLANK,
+    LOSSES,
+    OPENED,
+    ActEffect,
+    Badness,
+    Destruction,
+    is_in_production,
+    placed,
+    unplaced,
+)
 from haltline.detectors.commands.names import is_production, is_work_branch
 from haltline.detectors.features.call_changes import own_name
 from haltline.schemas import expressions as re
@@ -59,7 +70,8 @@ class Ownership(Stored):
     """The ownership of one session's targets. Plain JSON values: part of its state."""
 
     own: dict[str, bool] = field(default_factory=dict)
-    """By target: True, the session created it; False, it belonged to others when the session destroyed it."""
+    """By target, with where it is: True, the session created it; False, it belonged to others when the session
+    destroyed it."""
     removed: dict[str, int] = field(default_factory=dict)
     """By path, work tree or overwritten branch that the session removed: index of the action."""
     changed: int = 0
@@ -89,9 +101,9 @@ class Ownership(Stored):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
-        own = self.own.get(target)
+        own = self.own.get(destruction.placed)
         if own is None and target.startswith(_POD):
-            own = self._is_of_own_job(target) or None
+            own = self._is_of_own_job(destruction) or None
         if not target.startswith("path="):
             return own is not True and (own is False or not self._made_elsewhere(destruction))
         may_be_new = destruction.verb == BLANK or (destruction.verb == OPENED and "/" not in target)
@@ -114,21 +126,28 @@ class Ownership(Stored):
         self.edited.pop(target, None)
         _remember(self.edited, target, 1)
 
-    def _is_of_own_job(self, target: str) -> bool:
+    def _is_of_own_job(self, destruction: Destruction) -> bool:
         """Return whether a pod's name begins with that of a job of the session."""
-        name = target.removeprefix(_POD)
+        name = destruction.target.removeprefix(_POD)
         return any(
-            own and known.startswith(_JOB) and name.startswith(known.removeprefix(_JOB))
+            own
+            and known.startswith(_JOB)
+            and name.startswith((job := unplaced(known)).removeprefix(_JOB))
+            and known == placed(job, destruction.where)
             for known, own in self.own.items()
         )
 
     def _made_elsewhere(self, destruction: Destruction) -> bool:
         """Return whether the session created something that is no file, or what holds it."""
         target = destruction.target
-        if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
+        if (
+            target.startswith(_NEVER_OWN)
+            or is_production(target)
+            or destruction.effect not in LOSSES
+        ):
             return False
         named = own_name(destruction.verb, target)
-        return any(self.own.get(one) is True for one in (target, named, *_holders(target)))
+        return any(self.own.get(placed(one, destruction.where)) is True for one in (target, named, *_holders(target)))
 
     def _is_back(self, target: str) -> bool:
         """Return whether the session removed it, and something recreated it afterwards."""
@@ -190,7 +209,7 @@ class Ownership(Stored):
 
     def lost(self, destruction: Destruction) -> None:
         """Record that the session is about to destroy a thing of others."""
-        _remember(self.own, destruction.target, value=False)
+        _remember(self.own, destruction.placed, value=False)
 
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
@@ -206,7 +225,7 @@ class Ownership(Stored):
 
     def made(self, target: str) -> None:
         """Record that the session created it, unless it existed before."""
-        if target in self.there and target not in self.own:
+        if is_in_production(target) or (unplaced(target) in self.there and target not in self.own):
             return
         if target.startswith(_TRANSIENT):
             self.own.pop(target, None)  # a container of others is not the one that has its name now
