@@ -4,7 +4,7 @@ from zlib import crc32
 
 from msgspec import field
 
-from haltline.detectors.commands.model import as_row
+from haltline.detectors.commands.model import as_row, holds_one
 from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_history import CallHistory
@@ -20,7 +20,12 @@ from haltline.schemas.stored import Stored
 
 UNKNOWN = "unknown"
 _READ_CHARS = 2048
-_EXISTS = re.compile(r"file exists|already exist|\bexists\b|\bexisted\b", re.IGNORECASE)
+_EXISTS = re.compile(
+    r"file exists|already[ _-]?(?:exist|own|in[ _-]?use|created|taken)|\bexist(?:s|ed)\b|\bunchanged\b", re.IGNORECASE
+)
+_EXISTS_CUES = ("exist", "already", "unchanged")
+_MADE_BEFORE_IT_FAILED = ("path=", "branch=", "tag=", "stash=")
+"""What a program that fails at the end may have made: files, and what git keeps here."""
 
 MAX_OPEN_CALLS = 64
 """Maximum number of calls stored until their result arrives; the oldest is dropped first."""
@@ -232,7 +237,8 @@ class CallTracker(Stored):
         made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
         if (creates or made) and not _was_there(act):
             for target in (*creates, *made):
-                belongings.made(target)
+                if not act.failed or target.startswith(_MADE_BEFORE_IT_FAILED):
+                    belongings.made(target)
         elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
             belongings.was_there(act.head)
         for new, old in renames:
@@ -274,8 +280,8 @@ def _checksum_of(task: Task) -> int:
 def _was_there(act: Observed) -> bool:
     """Return whether the result says that what the call was to create already existed."""
     event = act.event
-    text = f"{event.error or ''}\n{event.output_head or ''}"
-    return "exist" in text and _EXISTS.search(text[:_READ_CHARS]) is not None
+    text = f"{event.error or ''}\n{event.output_head or ''}"[:_READ_CHARS]
+    return holds_one(text.lower(), _EXISTS_CUES) and _EXISTS.search(text) is not None
 
 
 def _may_change(call: OpenCall) -> bool:

@@ -140,11 +140,7 @@ class Ownership(Stored):
     def _made_elsewhere(self, destruction: Destruction) -> bool:
         """Return whether the session created something that is no file, or what holds it."""
         target = destruction.target
-        if (
-            target.startswith(_NEVER_OWN)
-            or is_production(target)
-            or destruction.effect not in LOSSES
-        ):
+        if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
             return False
         named = own_name(destruction.verb, target)
         return any(self.own.get(placed(one, destruction.where)) is True for one in (target, named, *_holders(target)))
