@@ -16,6 +16,7 @@ from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
+from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
 
 UNKNOWN = "unknown"
@@ -40,6 +41,7 @@ MAX_DONE_CALLS = 16
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
 _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
+_SHELL, _PLAIN = Reading.SHELL, Reading.PLAIN
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 
@@ -176,6 +178,8 @@ class CallTracker(Stored):
 
     def _note_deed(self, act: Observed) -> None:
         """Record the effects of an attempt that was not refused."""
+        if not self.belongings.wrote:
+            self.belongings.wrote = _may_write(act)
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
         for path, losses in act.files:  # what it destroys if run
@@ -257,7 +261,7 @@ class CallTracker(Stored):
         if act.runs and not act.failed and "git " in act.head:
             uncommitted = command_effects.uncommitted(act.head, act.event.output_head or "")
             if uncommitted is not None:
-                belongings.note_uncommitted(uncommitted)
+                belongings.note_uncommitted(uncommitted, command_effects.untracked(act.event.output_head or ""))
         if belongings.removed:
             if act.changes and (act.produces or not any(one.verb in UNDO for one in act.irreversible)):
                 belongings.worked = max(belongings.worked, act.index)
@@ -282,6 +286,13 @@ def _was_there(act: Observed) -> bool:
     event = act.event
     text = f"{event.error or ''}\n{event.output_head or ''}"[:_READ_CHARS]
     return holds_one(text.lower(), _EXISTS_CUES) and _EXISTS.search(text) is not None
+
+
+def _may_write(act: Observed) -> bool:
+    """Return whether an attempt may change a file that was there before."""
+    if not act.runs:
+        return act.changes
+    return command_effects.may_write(act.text) if act.tool.reading is _SHELL else act.tool.reading is _PLAIN
 
 
 def _may_change(call: OpenCall) -> bool:

@@ -37,6 +37,7 @@ from haltline.detectors.commands.model import (
     unplaced,
 )
 from haltline.detectors.commands.names import is_production, is_work_branch
+from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.features.call_changes import own_name
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
@@ -50,7 +51,8 @@ _TRANSIENT = ("container=", "image=")
 _UNDO_LAST = "git_reset_last"
 UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
 """These discard changes in files, but not the files."""
-_DISCARDS = UNDO | {"git_clean", "git_switch"}
+_CLEANS = "git_clean"
+_DISCARDS = UNDO | {_CLEANS, "git_switch"}
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
 _OVERWRITES = "git_push_force"
@@ -78,8 +80,12 @@ class Ownership(Stored):
     """Index of the first action since the last failure by which a program may have changed existing files; 0: none."""
     edited: dict[str, int] = field(default_factory=dict)
     """Files that the session changed by a tool."""
+    wrote: bool = False
+    """The session ran, or may have, anything that may change files: what git lists from now on may be its own work."""
     uncommitted: list[str] = field(default_factory=list)
-    """Files with uncommitted changes of others, which git has listed to the session."""
+    """Files with uncommitted changes of others, which git listed before the session wrote anything."""
+    untracked: list[str] = field(default_factory=list)
+    """Files and directories of others outside of git, which it listed before the session wrote anything."""
     worked: int = 0
     """Index of the last action, since something was removed, that changed anything and undid nothing."""
     produced: int = 0
@@ -180,28 +186,30 @@ class Ownership(Stored):
 
     def weighed(self, destruction: Destruction) -> Destruction:
         """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen."""
-        if self.uncommitted and destruction.verb in _DISCARDS and any(self._discarded(destruction)):
+        if (self.uncommitted or self.untracked) and destruction.verb in _DISCARDS and self._discarded(destruction):
             return replace(destruction, badness=Badness.SEVERE)
         return destruction
 
     def _discarded(self, destruction: Destruction) -> list[str]:
         kind, _, place = destruction.target.partition("=")
+        files = self.untracked if destruction.verb == _CLEANS else self.uncommitted
         if kind == "worktree":
-            return self.uncommitted
-        return [
-            path for path in self.uncommitted if path == place or path.startswith(f"{place}/") or _same_end(place, path)
-        ]
+            return files
+        return [path for path in files if path == place or path.startswith(f"{place}/") or _same_end(place, path)]
 
-    def note_uncommitted(self, changed: Iterable[str]) -> None:
-        """Record the uncommitted files that git lists; those that the session cannot have changed are of others."""
-        listed = frozenset(changed)
-        self.uncommitted = [path for path in self.uncommitted if path in listed]
-        if self.changed == 0:
-            self.uncommitted = [
-                path
-                for path in sorted(listed)
-                if not (self._edited(f"path={path}") or self._is_own_path(f"path={path}"))
-            ][:MAX_TARGETS]
+    def note_uncommitted(self, changed: Iterable[str], new: Iterable[str]) -> None:
+        """Record the files that git lists as changed, and as new to it.
+
+        Those that the session cannot have written are of others.
+        """
+        self.uncommitted = self._of_others(self.uncommitted, frozenset(changed))
+        self.untracked = self._of_others(self.untracked, frozenset(new))
+
+    def _of_others(self, known: list[str], listed: frozenset[str]) -> list[str]:
+        if self.wrote:
+            return [path for path in known if path in listed]
+        others = (path for path in sorted(listed) if path_badness(path, everything=False) is not Badness.SCRATCH)
+        return [path for path in others if not self._is_own_path(f"path={path}")][:MAX_TARGETS]
 
     def lost(self, destruction: Destruction) -> None:
         """Record that the session is about to destroy a thing of others."""
@@ -210,9 +218,12 @@ class Ownership(Stored):
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
         target = destruction.target
-        if self.uncommitted and destruction.verb in _DISCARDS:
+        if (self.uncommitted or self.untracked) and destruction.verb in _DISCARDS:
             gone = self._discarded(destruction)
-            self.uncommitted = [path for path in self.uncommitted if path not in gone]
+            if destruction.verb == _CLEANS:
+                self.untracked = [path for path in self.untracked if path not in gone]
+            else:
+                self.uncommitted = [path for path in self.uncommitted if path not in gone]
         if destruction.effect is ActEffect.OVERWRITES:
             return  # it still exists, with other content
         if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:
