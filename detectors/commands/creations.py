@@ -19,6 +19,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.sql import sql_creations
+from haltline.detectors.commands.surroundings import placed_in
 from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[str]]
@@ -38,6 +39,8 @@ def may_create(command: str) -> bool:
 def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     """Return the canonical targets (`path=a/b`, `branch=x`, `table=t`) that a shell command line creates, each once.
 
+    What is not on this computer is told with where it is (see `Destruction.placed`).
+
     `cwd` is the one passed to `destructions`. Never raises.
     """
     files, text = written_files(command[:MAX_COMMAND_CHARS])
@@ -48,7 +51,7 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
         found.update(dict.fromkeys(_redirected(invocation)))
         reader = _TOOLS.get(invocation.name)
         if reader is not None:
-            found.update(dict.fromkeys(reader(invocation)))
+            found.update((placed_in(target, invocation), None) for target in reader(invocation))
         if len(found) >= MAX_FOUND:
             break
     return tuple(found)[:MAX_FOUND]

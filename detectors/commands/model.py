@@ -69,6 +69,36 @@ class Destruction:
     guessed: bool = False
     """No row names it: it is inferred from an unknown tool's name, or from an argument's name."""
 
+    where: str = ""
+    """The host, context, profile, project or database that the program names (see `surroundings.where`)."""
+
+    @property
+    def placed(self) -> str:
+        """The target with where it is."""
+        return placed(self.target, self.where)
+
+
+IN_PRODUCTION = "production"
+"""`Destruction.where` of what a program does in production."""
+_AT = " at "
+STAYS = ("path=", "worktree=", "branch=", "remote=", "tag=", "history=", "stash=", "device=", "order=", "user=")
+"""Targets that are the same wherever a program finds its services."""
+
+
+def placed(target: str, where: str) -> str:
+    """Return a target with where it is: a namespace of one cluster is not that of another."""
+    return f"{target}{_AT}{where}" if where and not target.startswith(STAYS) else target
+
+
+def is_in_production(target: str) -> bool:
+    """Return whether a placed target is in production."""
+    return target.endswith(f"{_AT}{IN_PRODUCTION}")
+
+
+def unplaced(target: str) -> str:
+    """Return a target without where it is."""
+    return target.partition(_AT)[0]
+
 
 def lost(acts: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
     """Return the acts by which something is lost."""

@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, cached_by_text, listed
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, cached_by_text, listed, placed
 from haltline.detectors.commands.reading import losses_by
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -47,7 +47,10 @@ _OBJECT_STORES = ("aws=s3", "gcloud=storage/buckets/")
 
 @cached_by_text
 def made_elsewhere(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
-    """Return the targets outside of the file system that a command line creates, each once. Never raises."""
+    """Return the targets outside of the file system that a command line creates, each once, with where.
+
+    Never raises.
+    """
     text = command[:MAX_COMMAND_CHARS]
     if _MAY.search(text) is None:
         return ()
@@ -67,15 +70,16 @@ def _made(invocation: Invocation) -> Iterator[str]:
                 rest = (*rest[:1], *rest[2:])  # `create secret generic x`
             line = (*argv[:at], opposite, *rest, *_FORCED.get(opposite, ()))
             losses = losses_by(replace(invocation, argv=line))
-            targets = [
-                one.target for one in losses if one.effect in LOSSES and _names_one_of(one.target, argv[at + 1 :])
-            ]
-            if targets:
-                yield targets[0]
+            made = [one for one in losses if one.effect in LOSSES and _names_one_of(one.target, argv[at + 1 :])]
+            if made:
+                target = made[0].target
+                yield made[0].placed
                 if invocation.name == "terraform":
-                    yield f"workspace={invocation.path('.')}"  # the new one is in use from now on
-                if targets[0].startswith(_OBJECT_STORES):
-                    yield f"bucket={targets[0].rpartition('/')[2]}"
+                    yield placed(
+                        f"workspace={invocation.path('.')}", made[0].where
+                    )  # the new one is in use from now on
+                if target.startswith(_OBJECT_STORES):
+                    yield placed(f"bucket={target.rpartition('/')[2]}", made[0].where)
                 return
 
 

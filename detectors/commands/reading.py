@@ -264,10 +264,14 @@ def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[
     text = text[:MAX_COMMAND_CHARS]
     made = (*creations(text, cwd=cwd), *code_creations(text, cwd=cwd, folders=False))
     remade = {target for target in made if not target.startswith("path=/")}
-    return tuple(one for one in found if one.target not in remade)[:_MAX_OF_FILE]
+    return tuple(one for one in found if one.placed not in remade)[:_MAX_OF_FILE]
 
 
 def _of_invocation(invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
+    return surroundings.with_places(_losses_of(invocation, depth, work), invocation)
+
+
+def _losses_of(invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
     yield from files.redirections(invocation)
     if not invocation.argv:
         return

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from haltline.detectors.commands.model import LOSSES, Badness, Destruction
+from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
@@ -91,8 +91,6 @@ _NAMES_A_DATABASE = "--dbname"
 _HOST_OPTIONS = frozenset(("-h", "--host", "--hostname"))
 _OF_CONNECTIONS = _HOST_OPTIONS | {"-u", "-U", "-p", "-P", "--user", "--username", "--port", "--password"}
 _NEAR = re.compile(rf"\A(?:{_LOCAL_HOST}|/.*|db|database|postgres|mysql|mariadb|redis|mongo|)", re.IGNORECASE)
-_STAYS = ("path=", "worktree=", "branch=", "remote=", "tag=", "history=", "stash=", "device=", "order=", "user=")
-"""Targets that are the same wherever a program finds its services."""
 _CLUSTER_WIDE = ("k8s=namespace/", "k8s=persistentvolume/", "k8s=node/", "k8s=customresourcedefinition/",
                  "k8s=storageclass/")  # fmt: skip
 """What is in no namespace."""
@@ -117,6 +115,32 @@ _ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "ds
               "namespace", "catalog", "stage", "mode", "context", "kube_context", "cluster_context")  # fmt: skip
 _DRY = ("dry_run", "dryRun", "dryrun", "preview", "simulate", "validate_only", "what_if")
 _TRUE, _FALSE = ("sandbox", "test_mode", "testmode", "is_test", "use_emulator", "local"), ("livemode", "live_mode")
+
+
+_PLACES = frozenset((
+    "--context", "--kube-context", "--kubecontext", "--kubeconfig", "--cluster", "--server", "--profile", "--project",
+    "--account", "--subscription", "--endpoint-url", "--endpoint", "--host", "--hostname", "--bootstrap-server",
+))  # fmt: skip
+_PLACES_OF = {"docker": ("-H", "-c"), "firebase": ("-P",)}
+"""Options, of any program and of one, that name where it acts."""
+_CLIENTS = frozenset((
+    "psql", "pgcli", "createdb", "dropdb", "mysql", "mysqladmin", "mycli", "mongo", "mongosh", "redis-cli", "usql",
+    "cockroach", "sqlcmd", "clickhouse-client",
+))  # fmt: skip
+_OF_CLIENTS = ("-h", "--port", "-P")
+_DATABASE_OPTIONS = frozenset(("-d", "--dbname", "--database", "--db", "-D"))
+_USUAL_PORTS = frozenset(("5432", "3306", "6379", "27017", "4566"))
+_PLACE_VARIABLE = re.compile(
+    r"\A(?:\w{1,60}_)?(?:PROFILE|CONTEXT|PROJECT|HOST|ENDPOINT_URL\w{0,40}|DATABASE_URL|KUBECONFIG|PGHOST|PGPORT|PGDATABASE)"
+    r"=(?P<value>.+)"
+)
+_PLACE_ARGUMENTS = ("context", "kube_context", "cluster_context", "connection", "connection_string", "dsn", "host",
+                    "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
+_AUTHORITY = re.compile(
+    r"\A(?:[\w+.-]{1,20}://)?(?:[^@/\s]{0,200}@)?(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{1,255})(?::(?P<port>\d{1,5}))?"
+)
+_THIS_HOST = frozenset(("127.0.0.1", "::1", "[::1]", "0.0.0.0"))
+_MAX_WHERE_CHARS = 200
 
 
 class _Row(NamedTuple):
@@ -155,11 +179,72 @@ class _Place(NamedTuple):
     """The database is that of a service."""
 
 
+def placed_in(target: str, invocation: Invocation) -> str:
+    """Return a target that a program makes, with where it makes it."""
+    return target if target.startswith(STAYS) else placed(target, where(invocation, target))
+
+
+def where(invocation: Invocation, target: str) -> str:
+    """Return where a program acts, as far as its options, variables and addresses say; empty if they do not.
+
+    The same server under another option is the same. A database is in no other one, so that only its server counts.
+    """
+    argv = invocation.argv[1:_MAX_WORDS]
+    words = [word[:_MAX_CHARS] for word in (*invocation.argv[:_MAX_WORDS], *invocation.assigned)]
+    if is_production(*words):
+        return IN_PRODUCTION
+    found = {"localhost"} if any(not row.options for row in _ROWS.get(invocation.name, ())) else set()
+    client = invocation.name in _CLIENTS
+    own = (*_PLACES_OF.get(invocation.name, ()), *(_OF_CLIENTS if client else ()))
+    valued = _valued(argv)
+    if client:
+        valued += [(word[:2], word[2:_MAX_CHARS]) for word in argv if word[:2] == "-h" and len(word) > len("-h")]
+    for option, value in valued:
+        if option in _PLACES or option in own:
+            found |= _server(value)
+    for word in words:
+        variable = _PLACE_VARIABLE.match(word)
+        address = _ADDRESS.search(word)
+        if address is not None and address["scheme"] in _OF_DATABASES:
+            found |= _server(word[address.start("scheme") :])
+            if not target.startswith("database="):
+                found.add(address["name"] or "")
+        elif variable is not None and not word.startswith("-"):
+            found |= _server(variable["value"])
+    if client and invocation.name not in {"createdb", "dropdb"} and not target.startswith("database="):
+        found |= {value for option, value in valued if option in _DATABASE_OPTIONS and "://" not in value}
+    return " ".join(sorted(found - {""} - _USUAL_PORTS))[:_MAX_WHERE_CHARS]
+
+
+def where_of_tool(args: Mapping[str, Any]) -> str:
+    """Return where a tool acts by its arguments; empty if they do not say."""
+    named = [value[:_MAX_CHARS] for name in _PLACE_ARGUMENTS if isinstance(value := args.get(name), str)]
+    if is_production(*named):
+        return IN_PRODUCTION
+    return " ".join(sorted(frozenset[str]().union(*map(_server, named))))[:_MAX_WHERE_CHARS]
+
+
+def _server(value: str) -> set[str]:
+    """Return the host and the port of an address, without the user; or a name."""
+    parts = _AUTHORITY.match(value) if ":" in value or "@" in value else None
+    host, port = (value, "") if parts is None else (parts["host"], parts["port"] or "")
+    return {"localhost" if host in _THIS_HOST else host} | ({port} if port and port not in _USUAL_PORTS else set())
+
+
+def with_places(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
+    """Yield the losses by a program, and by what its arguments run, with where they are."""
+    for one in found:
+        if one.where or one.target.startswith(STAYS):
+            yield one
+        else:
+            yield replace(one, where=where(invocation, one.target))
+
+
 def seen_in(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
     """Yield the losses by a program: SCRATCH in local and test surroundings, a reset of a remote database SEVERE."""
     place: _Place | None = None
     for one in found:
-        if one.badness is Badness.SCRATCH or one.effect not in LOSSES or one.target.startswith(_STAYS):
+        if one.badness is Badness.SCRATCH or one.effect not in LOSSES or one.target.startswith(STAYS):
             yield one
             continue
         if place is None:
@@ -268,13 +353,16 @@ def seen_by_tool(found: tuple[Destruction, ...], args: Mapping[str, Any]) -> tup
     """Return the acts of a tool; SCRATCH in a dry run, and losses if its arguments name an environment for tests."""
     if not found:
         return found
+    at = where_of_tool(args)
+    if at:
+        found = tuple(replace(one, where=at) for one in found)
     if any(args.get(name) is True for name in _DRY):
         return tuple(replace(one, badness=Badness.SCRATCH) for one in found)
     if not _names_tests(args):
         return found
     return tuple(
         replace(one, badness=Badness.SCRATCH)
-        if one.effect in LOSSES and not one.target.startswith(_STAYS) and not is_production(one.target[:_MAX_CHARS])
+        if one.effect in LOSSES and not one.target.startswith(STAYS) and not is_production(one.target[:_MAX_CHARS])
         else one
         for one in found
     )

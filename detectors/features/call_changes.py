@@ -18,10 +18,12 @@ from haltline.detectors.commands import may_create as text_may_create
 from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
-from haltline.detectors.commands.model import as_row
+from haltline.detectors.commands.model import as_row, placed
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import may_destroy_by_code
+from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
+from haltline.detectors.commands.surroundings import placed_in, where_of_tool
 from haltline.detectors.features import command_effects
 from haltline.detectors.features.observation_protocol import Observed, ToolCall
 from haltline.detectors.features.tool import KnownTool
@@ -68,7 +70,7 @@ _MADE_BY_AWS = re.compile(
     r"\baws(?:local)?\s[^|;&\n]{0,200}?(?P<service>[a-z0-9-]{2,30})\s(?:create|run|launch|allocate)-(?P<thing>[a-z-]{2,40})"
 )
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
-_VOLUME_CREATED = re.compile(r"\bVolume\s[^\n]{1,200}?\sCreat(?:ed|ing)\b")
+_VOLUME_CREATED = re.compile(r"\bVolume\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
 _SELECTED = re.compile(
     r"\b(?:terraform|tofu|terragrunt)\s[^|;&\n]{0,80}?workspace\s+select\s+(?:-[\w-]+\s+){0,3}([\w.-]+)"
 )
@@ -121,12 +123,12 @@ def creates(act: ToolCall) -> tuple[str, ...]:
     """
     tool, text = act.tool, act.text
     if tool.effect is _WRITE:
-        made = _made_by_tool(act)
+        made = _placed(_made_by_tool(act), act)
         return (*made, *_made_by_file(act, made)) if made else ()
     if not text:
         return ()
     if tool.reading is _SQL:
-        return sql_creations(text)
+        return _placed(sql_creations(text), act)
     cwd = cwd_of(act.event)
     by_code = code_creations(text, cwd=cwd)
     if tool.reading is _PLAIN or not text_may_create(text):
@@ -136,6 +138,12 @@ def creates(act: ToolCall) -> tuple[str, ...]:
     if written:
         return (tool_name_severity.target("path", written, cwd), *by_code)
     return (*creations(text, cwd=cwd), *by_code) if command_effects.may_create(text) else by_code
+
+
+def _placed(made: tuple[str, ...], act: ToolCall) -> tuple[str, ...]:
+    """Return what a tool makes, with where it does."""
+    where = where_of_tool(act.args) if made and act.args else ""
+    return tuple(placed(target, where) for target in made) if where else made
 
 
 def _made_by_file(act: ToolCall, made: tuple[str, ...]) -> tuple[str, ...]:
@@ -235,14 +243,24 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
     if not verb or verb in _CHANGES_TOO or act.tool.effect in (_READ, _POLL, Effect.DESTRUCTIVE):
         return ()
     thing = noun(act.action)
-    return tuple(f"{thing}={name}" for name in _ids(answer, thing))
+    return _placed(tuple(f"{thing}={name}" for name in _ids(answer, thing)), act)
 
 
 def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if "compose" in head and _COMPOSE_UP.search(head) is not None:
-        return ("volume=./*",) if _VOLUME_CREATED.search(answer[:_PLACES_CHARS]) is not None else ()
+        names = _VOLUME_CREATED.findall(answer[:_PLACES_CHARS])
+        return _made_where(head, ("docker", "docker-compose"), ["./*", *names], "volume=") if names else ()
     made = _MADE_BY_AWS.search(head) if "aws" in head else None
-    return tuple(f"aws={made['service']}/{name}" for name in _ids(answer, _singular(made["thing"]))) if made else ()
+    if made is None:
+        return ()
+    return _made_where(head, ("aws", "awslocal"), _ids(answer, _singular(made["thing"])), f"aws={made['service']}/")
+
+
+def _made_where(head: str, programs: tuple[str, ...], names: list[str], kind: str) -> tuple[str, ...]:
+    """Return what a program says that it made, with where: by the first of these programs in the command line."""
+    maker = next((one for one in invocations(head) if one.name in programs), None)
+    made = (f"{kind}{name}" for name in names[:_MAX_IDS])
+    return tuple(made if maker is None else (placed_in(target, maker) for target in made))
 
 
 def _ids(answer: str, thing: str) -> list[str]:

@@ -4,7 +4,7 @@ from zlib import crc32
 
 from msgspec import field
 
-from haltline.detectors.commands.model import as_row
+from haltline.detectors.commands.model import as_row, holds_one
 from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_history import CallHistory
@@ -16,11 +16,17 @@ from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
+from haltline.schemas.policy import Reading
 from haltline.schemas.stored import Stored
 
 UNKNOWN = "unknown"
 _READ_CHARS = 2048
-_EXISTS = re.compile(r"file exists|already exist|\bexists\b|\bexisted\b", re.IGNORECASE)
+_EXISTS = re.compile(
+    r"file exists|already[ _-]?(?:exist|own|in[ _-]?use|created|taken)|\bexist(?:s|ed)\b|\bunchanged\b", re.IGNORECASE
+)
+_EXISTS_CUES = ("exist", "already", "unchanged")
+_MADE_BEFORE_IT_FAILED = ("path=", "branch=", "tag=", "stash=")
+"""What a program that fails at the end may have made: files, and what git keeps here."""
 
 MAX_OPEN_CALLS = 64
 """Maximum number of calls stored until their result arrives; the oldest is dropped first."""
@@ -35,6 +41,7 @@ MAX_DONE_CALLS = 16
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _ATTEMPT, _RESULT, _BOTH, _NONE = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH, Phase.NONE
 _PROPOSED, _COMPLETED, _MODEL_TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
+_SHELL, _PLAIN = Reading.SHELL, Reading.PLAIN
 _SESSION_STARTED = Kind.SESSION_STARTED
 
 
@@ -171,6 +178,8 @@ class CallTracker(Stored):
 
     def _note_deed(self, act: Observed) -> None:
         """Record the effects of an attempt that was not refused."""
+        if not self.belongings.wrote:
+            self.belongings.wrote = _may_write(act)
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
         for path, losses in act.files:  # what it destroys if run
@@ -232,7 +241,8 @@ class CallTracker(Stored):
         made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
         if (creates or made) and not _was_there(act):
             for target in (*creates, *made):
-                belongings.made(target)
+                if not act.failed or target.startswith(_MADE_BEFORE_IT_FAILED):
+                    belongings.made(target)
         elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
             belongings.was_there(act.head)
         for new, old in renames:
@@ -251,7 +261,7 @@ class CallTracker(Stored):
         if act.runs and not act.failed and "git " in act.head:
             uncommitted = command_effects.uncommitted(act.head, act.event.output_head or "")
             if uncommitted is not None:
-                belongings.note_uncommitted(uncommitted)
+                belongings.note_uncommitted(uncommitted, command_effects.untracked(act.event.output_head or ""))
         if belongings.removed:
             if act.changes and (act.produces or not any(one.verb in UNDO for one in act.irreversible)):
                 belongings.worked = max(belongings.worked, act.index)
@@ -274,8 +284,15 @@ def _checksum_of(task: Task) -> int:
 def _was_there(act: Observed) -> bool:
     """Return whether the result says that what the call was to create already existed."""
     event = act.event
-    text = f"{event.error or ''}\n{event.output_head or ''}"
-    return "exist" in text and _EXISTS.search(text[:_READ_CHARS]) is not None
+    text = f"{event.error or ''}\n{event.output_head or ''}"[:_READ_CHARS]
+    return holds_one(text.lower(), _EXISTS_CUES) and _EXISTS.search(text) is not None
+
+
+def _may_write(act: Observed) -> bool:
+    """Return whether an attempt may change a file that was there before."""
+    if not act.runs:
+        return act.changes
+    return command_effects.may_write(act.text) if act.tool.reading is _SHELL else act.tool.reading is _PLAIN
 
 
 def _may_change(call: OpenCall) -> bool:

@@ -53,6 +53,17 @@ _CHANGES_IF = {
     **dict.fromkeys(_INSTALLERS, _INSTALLS),
 }
 _MAKE_NEW = frozenset(("mkdir", "touch", "cd", "ls", "pwd", "echo", "true", "git", "test", "["))
+_LOOKING = _MAKE_NEW | frozenset((
+    "cat", "head", "tail", "grep", "egrep", "rg", "find", "fd", "tree", "wc", "sort", "uniq", "cut", "tr", "nl", "sed",
+    "awk", "diff", "cmp", "less", "more", "stat", "file", "du", "df", "which", "type", "jq", "date", "whoami", "id",
+    "uname", "hostname", "env", "printenv", "ps", "basename", "dirname", "realpath", "readlink", "printf", "sleep",
+    "export", "set", "pushd", "popd", "exit",
+))  # fmt: skip
+"""Programs that change no file that was there before."""
+_GIT_TAKES_BACK = re.compile(
+    r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+){0,8}(?:reset|restore|read-tree|checkout\s+(?!-)\S+\s+[^\s;&|])"
+)
+"""git as it leaves files that differ from the last commit."""
 _GIT_WRITES = re.compile(r"\bgit\s+(?:apply|am|cherry-pick|merge|mv|pull|rebase|revert|rm|stash\s+(?:pop|apply))\b")
 _STATUS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?status\b")
 _COMMITS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?(?:commit\b|stash(?!\s+(?:list|show|drop|clear|pop|apply|branch)\b))")
@@ -61,6 +72,8 @@ _MODIFIED = re.compile(
     r"|^[ \t]{1,16}(?:modified|deleted|renamed|new file):[ \t]{1,16}(\S[^\n]{0,300})$",
     re.MULTILINE,
 )
+_NEW = re.compile(r"^\?\? (\S[^\n]{0,300})$", re.MULTILINE)
+_NEW_LISTED = re.compile(r"^\t(\S[^\n]{0,300})$", re.MULTILINE)
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
 _CODE_HINTS = (".write", "open(", ".to_", "shutil.", "os.re", "os.make")
 _CODE_CHANGES = re.compile(
@@ -177,6 +190,18 @@ def changes_existing(command: str) -> bool:
     return _GIT_WRITES.search(command, 0, _READ_CHARS) is not None
 
 
+def may_write(command: str) -> bool:
+    """Return whether the command line may change a file that was there before, also by a program that may do anything.
+
+    Like `changes_existing`, but sure that a program only looks if this returns False.
+    """
+    if not programs(command) <= _LOOKING or _REDIRECTS.search(command, 0, _READ_CHARS) is not None:
+        return True
+    if _CHANGES_IF["sed"].search(command, 0, _READ_CHARS) is not None:
+        return True
+    return any(git.search(command, 0, _READ_CHARS) is not None for git in (_GIT_WRITES, _GIT_TAKES_BACK))
+
+
 def uncommitted(command: str, output: str) -> tuple[str, ...] | None:
     """Return the tracked files with uncommitted changes that git lists; empty if it says that there are none.
 
@@ -187,6 +212,13 @@ def uncommitted(command: str, output: str) -> tuple[str, ...] | None:
     if _STATUS.search(command, 0, _READ_CHARS) is None:
         return None
     return tuple(short or long for short, long in _MODIFIED.findall(output[:_READ_CHARS]))
+
+
+def untracked(output: str) -> tuple[str, ...]:
+    """Return the files and directories outside of git that `git status` lists."""
+    head = output[:_READ_CHARS]
+    _, _, listed = head.partition("Untracked files:")
+    return tuple(name.rstrip("/") for name in (*_NEW.findall(head), *_NEW_LISTED.findall(listed)))
 
 
 def changes_by_code(text: str) -> bool:

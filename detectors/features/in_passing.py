@@ -9,7 +9,7 @@ Misses: the order in which a command line uses a name that it assembles, unless 
 from collections.abc import Collection
 
 from haltline.detectors.commands.code.creations import code_creations
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, unplaced
 from haltline.detectors.commands.names import is_for_tests
 from haltline.detectors.features import call_changes, tool_classifier
 from haltline.detectors.features.observation_protocol import ToolCall
@@ -19,15 +19,17 @@ _COMPUTED = "$("
 
 
 def made_in_passing(act: ToolCall) -> Collection[str]:
-    """Targets that an attempt destroys, and that did not exist before it."""
+    """Targets, with where they are, that an attempt destroys, and that did not exist before it."""
     if not act.runs or not act.text:
         return ()
     by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
     made = call_changes.creates(act)
-    taken = {destruction.target for destruction in act.destroys if destruction.target.startswith("path=")}
+    taken = {one.target for one in act.destroys if one.target.startswith("path=")}
     if len(taken) < len(act.destroys):
-        others = {one.target for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)
-        taken |= others if others and _is_made_first(act.text) else set(filter(is_for_tests, others))
+        others = {one.placed for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)
+        taken |= (
+            others if others and _is_made_first(act.text) else {one for one in others if is_for_tests(unplaced(one))}
+        )
     return {
         target
         for target in taken.intersection((*made, *by_code))

@@ -245,7 +245,7 @@ class Observation(FailedCall):
                 if loss.target not in kept.targets or loss.effect not in LOSSES  # a commit or a snapshot has it
             )
         passing = made_in_passing(self) if losses else ()
-        return tuple(loss for loss in losses if loss.target not in passing) if passing else losses
+        return tuple(loss for loss in losses if loss.placed not in passing) if passing else losses
 
     @property
     def creates(self) -> Sequence[str]:

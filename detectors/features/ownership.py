@@ -10,8 +10,9 @@ containers also then. It also owns what it must have created itself:
 - a file in its folder that it never saw, and opens for writing;
 - files that match a pattern whose beginning also names its own files;
 - a pod of its own job.
-A thing whose loss would be a catastrophe is never its own, except a database that it created. A renamed thing keeps its
-owner.
+What is not on this computer is its own only where it made it, by what the program names (`--context`, a host, a
+profile), and never in production. A thing whose loss would be a catastrophe is never its own, except a database that it
+created. A renamed thing keeps its owner.
 
 Misses: files that a program creates without the command line naming them, until they are removed for the second time;
     two files with one name, if one of the paths is relative; a work tree that others change at the same time.
@@ -24,8 +25,19 @@ from typing import TypeVar
 
 from msgspec import field
 
-from haltline.detectors.commands.model import BLANK, LOSSES, OPENED, ActEffect, Badness, Destruction
+from haltline.detectors.commands.model import (
+    BLANK,
+    LOSSES,
+    OPENED,
+    ActEffect,
+    Badness,
+    Destruction,
+    is_in_production,
+    placed,
+    unplaced,
+)
 from haltline.detectors.commands.names import is_production, is_work_branch
+from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.features.call_changes import own_name
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
@@ -39,7 +51,8 @@ _TRANSIENT = ("container=", "image=")
 _UNDO_LAST = "git_reset_last"
 UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
 """These discard changes in files, but not the files."""
-_DISCARDS = UNDO | {"git_clean", "git_switch"}
+_CLEANS = "git_clean"
+_DISCARDS = UNDO | {_CLEANS, "git_switch"}
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
 _OVERWRITES = "git_push_force"
@@ -59,15 +72,20 @@ class Ownership(Stored):
     """The ownership of one session's targets. Plain JSON values: part of its state."""
 
     own: dict[str, bool] = field(default_factory=dict)
-    """By target: True, the session created it; False, it belonged to others when the session destroyed it."""
+    """By target, with where it is: True, the session created it; False, it belonged to others when the session
+    destroyed it."""
     removed: dict[str, int] = field(default_factory=dict)
     """By path, work tree or overwritten branch that the session removed: index of the action."""
     changed: int = 0
     """Index of the first action since the last failure by which a program may have changed existing files; 0: none."""
     edited: dict[str, int] = field(default_factory=dict)
     """Files that the session changed by a tool."""
+    wrote: bool = False
+    """The session ran, or may have, anything that may change files: what git lists from now on may be its own work."""
     uncommitted: list[str] = field(default_factory=list)
-    """Files with uncommitted changes of others, which git has listed to the session."""
+    """Files with uncommitted changes of others, which git listed before the session wrote anything."""
+    untracked: list[str] = field(default_factory=list)
+    """Files and directories of others outside of git, which it listed before the session wrote anything."""
     worked: int = 0
     """Index of the last action, since something was removed, that changed anything and undid nothing."""
     produced: int = 0
@@ -89,9 +107,9 @@ class Ownership(Stored):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
-        own = self.own.get(target)
+        own = self.own.get(destruction.placed)
         if own is None and target.startswith(_POD):
-            own = self._is_of_own_job(target) or None
+            own = self._is_of_own_job(destruction) or None
         if not target.startswith("path="):
             return own is not True and (own is False or not self._made_elsewhere(destruction))
         may_be_new = destruction.verb == BLANK or (destruction.verb == OPENED and "/" not in target)
@@ -114,11 +132,14 @@ class Ownership(Stored):
         self.edited.pop(target, None)
         _remember(self.edited, target, 1)
 
-    def _is_of_own_job(self, target: str) -> bool:
+    def _is_of_own_job(self, destruction: Destruction) -> bool:
         """Return whether a pod's name begins with that of a job of the session."""
-        name = target.removeprefix(_POD)
+        name = destruction.target.removeprefix(_POD)
         return any(
-            own and known.startswith(_JOB) and name.startswith(known.removeprefix(_JOB))
+            own
+            and known.startswith(_JOB)
+            and name.startswith((job := unplaced(known)).removeprefix(_JOB))
+            and known == placed(job, destruction.where)
             for known, own in self.own.items()
         )
 
@@ -128,7 +149,7 @@ class Ownership(Stored):
         if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
             return False
         named = own_name(destruction.verb, target)
-        return any(self.own.get(one) is True for one in (target, named, *_holders(target)))
+        return any(self.own.get(placed(one, destruction.where)) is True for one in (target, named, *_holders(target)))
 
     def _is_back(self, target: str) -> bool:
         """Return whether the session removed it, and something recreated it afterwards."""
@@ -168,41 +189,46 @@ class Ownership(Stored):
 
         `without_copy`: targets with uncommitted work that is known to be lost.
         """
-        if not (self.uncommitted or without_copy) or destruction.verb not in _DISCARDS:
+        if not (self.uncommitted or self.untracked or without_copy) or destruction.verb not in _DISCARDS:
             return destruction
-        if destruction.target in without_copy or any(self._discarded(destruction)):
+        if destruction.target in without_copy or self._discarded(destruction):
             return replace(destruction, badness=Badness.SEVERE)
         return destruction
 
     def _discarded(self, destruction: Destruction) -> list[str]:
         kind, _, place = destruction.target.partition("=")
+        files = self.untracked if destruction.verb == _CLEANS else self.uncommitted
         if kind == "worktree":
-            return self.uncommitted
-        return [
-            path for path in self.uncommitted if path == place or path.startswith(f"{place}/") or _same_end(place, path)
-        ]
+            return files
+        return [path for path in files if path == place or path.startswith(f"{place}/") or _same_end(place, path)]
 
-    def note_uncommitted(self, changed: Iterable[str]) -> None:
-        """Record the uncommitted files that git lists; those that the session cannot have changed are of others."""
-        listed = frozenset(changed)
-        self.uncommitted = [path for path in self.uncommitted if path in listed]
-        if self.changed == 0:
-            self.uncommitted = [
-                path
-                for path in sorted(listed)
-                if not (self._edited(f"path={path}") or self._is_own_path(f"path={path}"))
-            ][:MAX_TARGETS]
+    def note_uncommitted(self, changed: Iterable[str], new: Iterable[str]) -> None:
+        """Record the files that git lists as changed, and as new to it.
+
+        Those that the session cannot have written are of others.
+        """
+        self.uncommitted = self._of_others(self.uncommitted, frozenset(changed))
+        self.untracked = self._of_others(self.untracked, frozenset(new))
+
+    def _of_others(self, known: list[str], listed: frozenset[str]) -> list[str]:
+        if self.wrote:
+            return [path for path in known if path in listed]
+        others = (path for path in sorted(listed) if path_badness(path, everything=False) is not Badness.SCRATCH)
+        return [path for path in others if not self._is_own_path(f"path={path}")][:MAX_TARGETS]
 
     def lost(self, destruction: Destruction) -> None:
         """Record that the session is about to destroy a thing of others."""
-        _remember(self.own, destruction.target, value=False)
+        _remember(self.own, destruction.placed, value=False)
 
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
         target = destruction.target
-        if self.uncommitted and destruction.verb in _DISCARDS:
+        if (self.uncommitted or self.untracked) and destruction.verb in _DISCARDS:
             gone = self._discarded(destruction)
-            self.uncommitted = [path for path in self.uncommitted if path not in gone]
+            if destruction.verb == _CLEANS:
+                self.untracked = [path for path in self.untracked if path not in gone]
+            else:
+                self.uncommitted = [path for path in self.uncommitted if path not in gone]
         if destruction.effect is ActEffect.OVERWRITES:
             return  # it still exists, with other content
         if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:
@@ -211,7 +237,7 @@ class Ownership(Stored):
 
     def made(self, target: str) -> None:
         """Record that the session created it, unless it existed before."""
-        if target in self.there and target not in self.own:
+        if is_in_production(target) or (unplaced(target) in self.there and target not in self.own):
             return
         if target.startswith(_TRANSIENT):
             self.own.pop(target, None)  # a container of others is not the one that has its name now
