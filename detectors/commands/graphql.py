@@ -20,6 +20,8 @@ _FIELD = re.compile(
 )
 _GRAPHQL_TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*+)"')
 
+_GRAPHQL_NUMBER = re.compile(r"\b(?:id|\w{1,40}Id|\w{1,40}_id)\s{0,8}:\s{0,8}(\d{1,20})\b")
+
 
 def graphql(objects: Iterable[Mapping[str, Any]]) -> list[Deed]:
     """Return the irreversible mutations in GraphQL texts."""
@@ -46,9 +48,12 @@ def _mutations(args: Mapping[str, Any]) -> list[Deed]:
                 continue
             if len(found) >= MAX_CALLS:
                 return found[:MAX_CALLS]
-            named = _GRAPHQL_TEXT.findall(field["args"] or "") or [
-                str(value) for value in leaves(args.get("variables")) if is_name(value)
-            ]
+            given = field["args"] or ""
+            named = (
+                _GRAPHQL_TEXT.findall(given)
+                or _GRAPHQL_NUMBER.findall(given)
+                or [str(value) for value in leaves(args.get("variables")) if is_name(value)]
+            )
             about = "_".join(word for word in words(field["field"]) if word != verb) or "id"
             effect = ActEffect.DESTROYS if act is None else act[1]
             found += [Deed(field["field"], about, name, effect) for name in named[:MAX_CALLS] or [about]]

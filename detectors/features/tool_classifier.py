@@ -91,6 +91,11 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add|Update) File: (?P<file>.+)$", re.MULTILIN
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
+_HOLD_ITEMS = frozenset(("collection", "table"))
+_ITEMS = ("id", "row_id", "document_id", "doc_id", "record_id", "item_id", "entity_id")
+"""Arguments that name one of what a collection or a table holds: `collection=drafts/d1`."""
+
+
 class Classifier:
     """Reads tools and targets by one policy. Its only state is a bounded cache of tool names."""
 
@@ -220,11 +225,12 @@ class Classifier:
         if not _QUALIFIED_NAMES.isdisjoint(args):
             parts = [f"{name}={args[name]}" for name in _QUALIFIED if is_id(args.get(name))]
             if parts:
-                return (",".join(parts),)
+                return (_with_item(event.action, ",".join(parts), args),)
         ranks = self._target_ranks
         names = ranks.keys() & args.keys()
         ordered = sorted(names, key=ranks.__getitem__) if len(names) > 1 else names
-        return _first_named(ordered, args, cwd_of(event)) or (UNKNOWN,)
+        named = _first_named(ordered, args, cwd_of(event)) or (UNKNOWN,)
+        return (_with_item(event.action, named[0], args),) if len(named) == 1 else named
 
     def _named(self, use: tools.Operation, args: JsonObject, cwd: str | None) -> tuple[str, ...]:
         named = _first_named(use.target, args, cwd)
@@ -253,6 +259,15 @@ class Classifier:
                 tool_name_severity.target("path" if kind in _PATH_ARGS else kind, name, cwd) for kind, name in found
             )
         )[:MAX_TARGETS]
+
+
+def _with_item(action: str, target: str, args: JsonObject) -> str:
+    """Return the target; if a call is about one of what it holds, with the item's name."""
+    kind = target.rpartition(",")[2].partition("=")[0]
+    if kind not in _HOLD_ITEMS or kind in words(action):
+        return target
+    item = next((args[name] for name in _ITEMS if is_id(args.get(name))), None)
+    return target if item is None else f"{target}/{item}"
 
 
 def _first_named(names: Iterable[str], args: JsonObject, cwd: str | None) -> tuple[str, ...]:

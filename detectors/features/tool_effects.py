@@ -50,6 +50,8 @@ _SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
 _EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_TARGET_CHARS = 240
+_DEFAULT_BRANCHES = ("main", "master")
+_REFERENCES = ("ref=", "branch=")
 
 
 def acts(  # noqa: PLR0912 - one case after another
@@ -101,6 +103,11 @@ def acts(  # noqa: PLR0912 - one case after another
     (verb, effect), about = found, about_of()
     if effect in (ActEffect.DESTROYS, ActEffect.EXPOSES) and about and all(map(is_little, about)):
         return ()
+    if verb == "force" and about:  # one reference is moved, whatever else the arguments name
+        moved_ref = next((one for one in about if one.startswith(_REFERENCES)), about[0])
+        if moved_ref.rpartition("/")[2].rpartition("=")[2] in _DEFAULT_BRANCHES:
+            return (Destruction(verb, moved_ref[:_MAX_TARGET_CHARS], Badness.SEVERE, effect),)
+        about = (moved_ref,)
     named = about or (f"tool={action}",)
     return tuple(
         Destruction(verb[:80], one[:_MAX_TARGET_CHARS], Badness.PLAIN, effect, guessed=True) for one in named[:16]

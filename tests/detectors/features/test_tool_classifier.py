@@ -111,7 +111,8 @@ def test_hints_raise_the_policy_is_asked_first_and_the_producers_targets_come_be
     "args, targets",
     {
         "by name": ({"asset_id": "a", "reason": "x"}, ("asset_id=a",)),
-        "the most telling": ({"id": 7, "table": "t"}, ("table=t",)),
+        "the most telling": ({"id": 7, "asset_id": "a"}, ("asset_id=a",)),
+        "one of what a table holds": ({"id": 7, "table": "t"}, ("table=t/7",)),
         "qualified": ({"table": "t", "schema": "s", "database": "d"}, ("database=d,schema=s,table=t",)),
         "a list, each once": ({"asset_id": ["a", "b", "a"]}, ("asset_id=a", "asset_id=b")),
         "a path, by whatever name": ({"file_path": "/a//b/../c"}, ("path=/a/c",)),
