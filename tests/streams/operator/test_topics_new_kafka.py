@@ -38,9 +38,8 @@ def following(kafka: LocalKafka, kafka_topics: Topics) -> Iterator[Topics]:
     yield topics
     group = topics.prefix.removesuffix(".")
     changelogs = (f"{group}{shadow}-sessions-changelog" for shadow in ("", "-shadow"))
-    for deleted in (
-        AdminClient({"bootstrap.servers": kafka.bootstrap}).delete_topics([*topics.all, *changelogs]).values()
-    ):
+    admin = AdminClient({"bootstrap.servers": kafka.bootstrap})  # it has to live until its answers
+    for deleted in admin.delete_topics([*topics.all, *changelogs]).values():
         deleted.exception()
 
 
