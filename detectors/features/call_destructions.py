@@ -107,7 +107,9 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         found = _losses_of(act.text, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
         if tool.reading is _SQL:
             args = act.args or {}
-            found = tuple(raised(found)) if names_production(args) else seen_by_tool(found, args)
+            found = seen_by_tool(found, args)
+            if found and names_production(args):
+                found = tuple(raised(found))
         if not found and tool.reading is not _SHELL and "mutation" in act.text:
             found = _by_graphql(objects_of(act.args or {}))
         if not found and tool.reading is _PLAIN and "(" in act.text:
