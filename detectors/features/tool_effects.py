@@ -15,6 +15,7 @@ from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.effects import jobs, labels, requests, statements, tools, verb_and_arguments
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
+from haltline.detectors.commands.names import is_main_branch
 from haltline.detectors.commands.surroundings import is_little
 from haltline.schemas import expressions as re
 from haltline.schemas.record import JsonObject
@@ -50,7 +51,6 @@ _SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
 _EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_TARGET_CHARS = 240
-_DEFAULT_BRANCHES = ("main", "master")
 _REFERENCES = ("ref=", "branch=")
 
 
@@ -105,7 +105,7 @@ def acts(  # noqa: PLR0912 - one case after another
         return ()
     if verb == "force" and about:  # one reference is moved, whatever else the arguments name
         moved_ref = next((one for one in about if one.startswith(_REFERENCES)), about[0])
-        if moved_ref.rpartition("/")[2].rpartition("=")[2] in _DEFAULT_BRANCHES:
+        if is_main_branch(moved_ref.rpartition("/")[2].rpartition("=")[2]):
             return (Destruction(verb, moved_ref[:_MAX_TARGET_CHARS], Badness.SEVERE, effect),)
         about = (moved_ref,)
     named = about or (f"tool={action}",)
