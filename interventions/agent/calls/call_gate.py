@@ -16,7 +16,7 @@ from haltline.interventions.agent.calls.event_publisher import CallEvent, EventP
 from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
 from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer
-from haltline.interventions.agent.enforcement.fail_policy import FailPolicy, may_destroy
+from haltline.interventions.agent.enforcement.fail_policy import LOOKS, FailPolicy, may_destroy
 from haltline.interventions.agent.enforcement.pending_approvals import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
@@ -55,7 +55,6 @@ from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 _PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
-_LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
 
 
@@ -201,7 +200,7 @@ class CallGate:
     def _looked(self, call: Call) -> "Generator[tuple[Future[Any], float], None, Looked | None]":
         """Return what becomes of the local work that the call discards; None: none, or this was not looked at."""
         settings = self.settings
-        if not settings.snapshots or call.folder == "" or call.effect in _LOOKS:
+        if not settings.snapshots or call.folder == "" or call.effect in LOOKS:
             return None
         try:
             folder = call.folder or os.getcwd()
@@ -217,15 +216,14 @@ class CallGate:
     def _proposed(self, call: Call, looked: Looked | None) -> dict[str, Any]:
         """Return the fields of a proposal that do not describe the call."""
         waits = self._fail_policy.waits(call, link_up=self.transport.up)
-        fields: dict[str, Any] = {"await_verdict": waits}
+        fields: dict[str, Any] = {}
         if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
+            fields["secrets_sent"] = secrets_sent
+        if looked is not None:
+            fields["kept"] = looked.kept
+        if secrets_sent or (looked is not None and looked.kept.lost):
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
-            fields |= {"await_verdict": waits, "secrets_sent": secrets_sent}
-        if looked is None:
-            return fields
-        if looked.kept.lost and call.mode == "async" and not call.is_mode_explicit and self.transport.up:
-            fields["await_verdict"] = True
-        return fields | {"kept": looked.kept}
+        return {"await_verdict": waits, **fields}
 
     def _verdict(
         self, call: Call, proposal: CallEvent, answer: "Future[Decision | None] | None", *, closed: bool

@@ -13,7 +13,8 @@ from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Effect
 
-_LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
+LOOKS: Final = frozenset({Effect.READ, Effect.POLL})
+"""Effects of calls that change nothing."""
 
 
 class FailPolicy:
@@ -35,7 +36,7 @@ class FailPolicy:
             return call.mode == "blocking"
         if not self._asks or not link_up:
             return False
-        return call.effect in self._asks or (call.effect not in _LOOKS and may_destroy(call, self._settings))
+        return call.effect in self._asks or (call.effect not in LOOKS and may_destroy(call, self._settings))
 
 
 def _words(*listed: str) -> frozenset[bytes]:
@@ -66,7 +67,13 @@ _QUOTE, _BACKSLASH = ord("'"), ord("\\")  # searching bytes for a number is fast
 
 
 def may_destroy(call: Call, settings: GuardSettings) -> bool:
-    """Return whether an argument contains a word of destruction, or was truncated."""
+    """Return whether an argument contains a word of destruction, or was truncated. Read once for each call."""
+    if call.has_destructive_word is None:
+        call.has_destructive_word = _has_destructive_word(call, settings)
+    return call.has_destructive_word
+
+
+def _has_destructive_word(call: Call, settings: GuardSettings) -> bool:
     call.describe(settings)
     described = call.described
     if described is None:
