@@ -1,19 +1,16 @@
-"""A session of the TypeScript client, in a process of its own that does what a test tells it."""
+"""A session of the npm package, in a process of its own that does what a test tells it."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any, Final, Self
 
 from tests.builders import some
-from tests.clients.kafkajs import require_kafkajs
 from tests.clients.typescript import CLIENT, require_built
 
-_PROGRAM: Final = Path(__file__).with_name("kafka_agent.mjs")
+_PROGRAM: Final = Path(__file__).with_name("node_agent.mjs")
 _END_WITHIN_S: Final = 60
-_PATIENT: Final = {"budgetS": 20, "startBudgetS": 20, "fetchWaitMs": 10}  # a busy machine is no silent worker
 
 
 class Raised(Exception):
@@ -24,32 +21,18 @@ class Raised(Exception):
 
 
 class Agent:
-    """`with Agent(bootstrap, sessionId="s1", mode="blocking") as agent: agent("call", "delete_asset", {...})`."""
+    """`with Agent(sessionId="s1") as agent: agent("call", "delete_asset", {...})`; options of `localSession`."""
 
-    def __init__(self, bootstrap: str | None, **options: Any) -> None:
-        """`bootstrap` None: of `localSession`, without Kafka and its library."""
-        environ, settings = dict(os.environ), {"agentId": "cleaner"} | options
-        if bootstrap is None:
-            settings = {"command": [sys.executable, "-m", "haltline.cli"]} | settings
-        else:
-            environ["NODE_PATH"] = str(require_kafkajs())
-            settings = _PATIENT | {"bootstrap": bootstrap, "sessionId": "s1"} | settings
-        self._open = "local" if bootstrap is None else "open"
+    def __init__(self, **options: Any) -> None:
+        settings = {"agentId": "cleaner", "command": [sys.executable, "-m", "haltline.cli"]} | options
         command = [require_built(), str(_PROGRAM), str(CLIENT / "dist"), json.dumps(settings)]
-        pipe = subprocess.PIPE
-        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environ, text=True)
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def __call__(self, name: str, *given: Any) -> Any:
         """Raises Raised for what the session threw."""
-        self.ask(name, *given)
-        return self.answer()
-
-    def ask(self, name: str, *given: Any) -> None:
         stdin = some(self.process.stdin)
         stdin.write(json.dumps([name, *given]) + "\n")
         stdin.flush()
-
-    def answer(self) -> Any:
         line = some(self.process.stdout).readline()
         assert line, "the agent's process has ended"
         answer = json.loads(line)
@@ -68,7 +51,7 @@ class Agent:
         return actual
 
     def __enter__(self) -> Self:
-        self(self._open)
+        self("open")
         return self
 
     def __exit__(self, exception_type: object, *_: object) -> None:
