@@ -1,15 +1,12 @@
 from collections.abc import Mapping
-from math import isclose, sqrt
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.measuring import Count, Outcome, outcome_of
+from benchmarks.quality.measuring import Outcome, outcome_of
 from benchmarks.quality.playing import Played
 from benchmarks.quality.sessions import GROUPS, SIGNALS, Kind, Known, read_groups
 from haltline.streams.replay.backtest import Recorded
@@ -116,14 +113,3 @@ def test_calls_that_end_the_turn_do_not_count() -> None:
     calls = dict.fromkeys(range(10), "bash") | {10: "task_done", 11: "finish"}
     one = outcome(calls, set(range(3, 10)), 1)
     assert (one.calls, one.late, one.late_made, one.for_good) == (10, 3, 0, True)
-
-
-@given(st.integers(1, 2000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
-def test_an_interval_ends_where_the_share_would_just_be_believed(counted: tuple[int, int]) -> None:
-    count = Count(*counted)
-    share = count.part / count.of
-    low, high = count.interval
-    assert 0 <= low <= share <= high <= 1
-    for end in (low, high):  # Wilson's definition
-        distance, deviation = abs(share - end), sqrt(end * (1 - end) / count.of)
-        assert end in {0.0, 1.0} or isclose(distance, 1.959964 * deviation, rel_tol=1e-6, abs_tol=1e-9)

@@ -43,7 +43,6 @@ def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch:
 
 
 RATE = f"{OURS.name}, 1,000 sessions: events/s"
-COST = f"{OURS.name}, 1,000 sessions: CPU us/event"
 
 
 def rounds(ours: list[float], peers: list[float], cpu_us: float = 40.0, calibration_us: float = 1.0) -> Document:
