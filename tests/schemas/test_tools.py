@@ -90,6 +90,7 @@ def test_a_call_is_read_by_its_operation(
     {
         "a tool of another kind with the name": ("edit", {"table": "sales", "row": 7}),
         "an operation that is not known": ("str_replace_editor", {"command": "wipe", "path": "/a"}),
+        "no operation": ("str_replace_editor", {"path": "/a"}),
         "a tool that nobody described": ("update_record", {"id": 7, "content": ""}),
         "a command that only sounds like an editor's": ("device", {"command": "view"}),
     },
