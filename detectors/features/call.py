@@ -49,6 +49,8 @@ class OpenCall(Stored):
     """Where it runs programs after everything that it removes; None: it runs none, or nothing was removed yet."""
     renames: list[list[str]] = field(default_factory=list)
     """`[new target, old target]` of the things that it renames."""
+    chosen: list[str] = field(default_factory=list)
+    """`NAME=value` of what it chooses for later calls, such as the context of a cluster."""
 
 
 class Known(Stored):

@@ -121,7 +121,7 @@ def creates(act: ToolCall) -> tuple[str, ...]:
 
     Changing an object does not create it: adding a tag, inserting a row and editing a file create nothing.
     """
-    tool, text = act.tool, act.text
+    tool, text = act.tool, act.line
     if tool.effect is _WRITE:
         made = _placed(_made_by_tool(act), act)
         return (*made, *_made_by_file(act, made)) if made else ()

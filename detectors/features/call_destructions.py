@@ -104,7 +104,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """Return what an attempt would destroy, by its tool, the executed text and the calls in its arguments."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
+        found = _losses_of(act.line, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
         if tool.reading is _SQL:
             args = act.args or {}
             found = seen_by_tool(found, args)

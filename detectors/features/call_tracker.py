@@ -5,6 +5,7 @@ from zlib import crc32
 from msgspec import field
 
 from haltline.detectors.commands.model import as_row, holds_one
+from haltline.detectors.commands.shell import choices
 from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_history import CallHistory
@@ -70,6 +71,8 @@ class CallTracker(Stored):
     outage: InfrastructureOutage = field(default_factory=InfrastructureOutage)
     task: int = 0
     """Checksum of the session's last task; 0: unknown."""
+    chosen: dict[str, str] = field(default_factory=dict)
+    """What the session chose for its later command lines, by variable (see `commands.shell.choices`)."""
     timed_out: str = ""
     """The output of the last call that was stopped by a timeout."""
 
@@ -214,6 +217,7 @@ class CallTracker(Stored):
             self.novelty.call_of(act) if act.recalled and act.measured else None,
             self._places(act),
             [list(pair) for pair in act.renames[:MAX_THINGS]],
+            list(act.chooses),
         )
         if len(self.open) > MAX_OPEN_CALLS:
             del self.open[next(iter(self.open))]
@@ -238,6 +242,9 @@ class CallTracker(Stored):
             return
         belongings = self.belongings
         creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
+        chosen = act.chooses if call is None else call.chosen
+        if chosen and not act.failed:
+            self.chosen = choices.kept(self.chosen, chosen)
         made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
         if (creates or made) and not _was_there(act):
             for target in (*creates, *made):

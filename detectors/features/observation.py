@@ -4,6 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, lost, of_row
+from haltline.detectors.commands.shell import choices
+from haltline.detectors.commands.shell.interpreter import exports
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
@@ -31,7 +33,7 @@ from haltline.detectors.features.observed.trait import (
     Trait,
 )
 from haltline.detectors.features.placeholders import is_placeholder
-from haltline.detectors.features.tool_classifier import Classifier
+from haltline.detectors.features.tool_classifier import Classifier, cwd_of
 from haltline.schemas import tools
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -140,6 +142,17 @@ class Observation(FailedCall):
             self.irreversible = self.losses = ()
         if self.recalled:
             self.fingerprint = call.fingerprint
+
+    @property
+    def line(self) -> str:
+        """The text that it runs; a command line with what the session chose before (see `commands.shell.choices`)."""
+        chosen = self.calls.chosen
+        return f"{choices.as_line(chosen)}{self.text}" if chosen and self.tool.reading is _SHELL else self.text
+
+    @property
+    def chooses(self) -> Sequence[str]:
+        """What an attempt chooses for the command lines of later calls, as `NAME=value`."""
+        return exports(self.text, cwd=cwd_of(self.event)) if self.tool.reading is _SHELL and self.text else ()
 
     @property
     def written(self) -> Mapping[str, list[list[str]]]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, cached_by_text
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.shell import pipes, wrappers
+from haltline.detectors.commands.shell import choices, pipes, wrappers
 from haltline.detectors.commands.shell.builtins import BUILTINS, ShellState
 from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS, Expander
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -41,25 +41,30 @@ def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None
         written = only_write(command, cwd)
         return _read_first(command, cwd)[0] if written is None else (written,)
     if work.left != MAX_STEPS:
-        return _read(command, cwd, work)
-    found, work.left, cut = _read_first(command, cwd)
+        return _read(command, cwd, work)[0]
+    found, _, work.left, cut = _read_first(command, cwd)
     work.cut = work.cut or cut
     return found
 
 
-def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[Invocation, ...]:
+def exports(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
+    """Return `NAME=value` of what a command line exports, and chooses, for those that follow (see `choices`)."""
+    return _read_first(command, cwd)[1] if choices.may_choose(command) else ()
+
+
+def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
-    return tuple(shell.found)
+    return tuple(shell.found), shell.state.exported
 
 
 @cached_by_text  # several readers need the programs of the same event
-def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
-    """Parse a text with the whole budget. Returns its programs, the steps left, and whether anything is cut."""
+def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], tuple[str, ...], int, bool]:
+    """Parse a text with the whole budget. Returns its programs, exports, the steps left, and whether anything is cut."""
     work = StepBudget()
-    return _read(command, cwd, work), work.left, work.cut
+    return *_read(command, cwd, work), work.left, work.cut
 
 
 class _Shell:
@@ -352,10 +357,13 @@ class _Shell:
         return (wrappers.strip(found[1], found[0]), found[0].remote) if found else (None, False)
 
     def _note(self, invocation: Invocation) -> None:
+        if invocation.argv:
+            if invocation.assigned:
+                invocation = choices.named(invocation)
+            self.state.export(*choices.chosen_by(invocation))
+            self.last = invocation
         if invocation.argv or invocation.writes:
             self.found.append(invocation)
-        if invocation.argv:
-            self.last = invocation
 
     def _shell_program(self, invocation: Invocation) -> None:
         text, arguments, reads_input = wrappers.shell_script(invocation.argv)
