@@ -48,7 +48,7 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     if CREATES.isdisjoint(words(text)) and _WRITES.search(text) is None:
         return tuple(found)
     for invocation in invocations(text, cwd=cwd):
-        found.update(dict.fromkeys(_redirected(invocation)))
+        found.update((placed_in(target, invocation), None) for target in _redirected(invocation))
         reader = _TOOLS.get(invocation.name)
         if reader is not None:
             found.update((placed_in(target, invocation), None) for target in reader(invocation))

@@ -85,6 +85,10 @@ STAYS = ("path=", "worktree=", "branch=", "remote=", "tag=", "history=", "stash=
 """Targets that are the same wherever a program finds its services."""
 
 
+MADE_AGAIN = "~"
+"""Before a target that an act makes, or changes if it is there: the session made it only if it destroyed it before."""
+
+
 def placed(target: str, where: str) -> str:
     """Return a target with where it is: a namespace of one cluster is not that of another."""
     return f"{target}{_AT}{where}" if where and not target.startswith(STAYS) else target

@@ -108,6 +108,7 @@ _NEAR = re.compile(rf"\A(?:{_LOCAL_HOST}|/.*|db|database|postgres|mysql|mariadb|
 _CLUSTER_WIDE = ("k8s=namespace/", "k8s=persistentvolume/", "k8s=node/", "k8s=customresourcedefinition/",
                  "k8s=storageclass/")  # fmt: skip
 """What is in no namespace."""
+_OF_A_MACHINE = frozenset(("path=", "worktree=", "stash=", "device="))
 _NAMED = (
     "container=", "helm=", "resource=", "k8s=", "image=", "network=", "volume=", "database=", "workspace=", "index=",
     "topic=", "queue=",
@@ -151,7 +152,7 @@ _PLACE_VARIABLE = re.compile(
     r"\A(?:\w{1,60}_)?(?:PROFILE|CONTEXT|PROJECT|HOST|ENDPOINT_URL\w{0,40}|DATABASE_URL|KUBECONFIG|PGHOST|PGPORT|PGDATABASE)"
     r"=(?P<value>.+)"
 )
-_PLACE_ARGUMENTS = ("context", "kube_context", "cluster_context", "connection", "connection_string", "dsn", "host",
+_PLACE_ARGUMENTS = ("branch_id", "context", "kube_context", "cluster_context", "connection", "connection_string", "dsn", "host",
                     "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
 _AUTHORITY = re.compile(
     r"\A(?:[\w+.-]{1,20}://)?(?:[^@/\s]{0,200}@)?(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{1,255})(?::(?P<port>\d{1,5}))?"
@@ -212,7 +213,15 @@ class _Place(NamedTuple):
 
 def placed_in(target: str, invocation: Invocation) -> str:
     """Return a target that a program makes, with where it makes it."""
-    return target if target.startswith(STAYS) else placed(target, where(invocation, target))
+    if target.startswith(STAYS):
+        return _on_its_machine(target, invocation)
+    return placed(target, where(invocation, target))
+
+
+def _on_its_machine(target: str, invocation: Invocation) -> str:
+    """Return a file of another machine, or of a container, as `path=web:/srv/x`."""
+    kind, equals, name = target.partition("=")
+    return f"{kind}={invocation.on}:{name}" if invocation.on and f"{kind}{equals}" in _OF_A_MACHINE else target
 
 
 def where(invocation: Invocation, target: str) -> str:
@@ -283,8 +292,10 @@ def _server(value: str) -> set[str]:
 def with_places(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
     """Yield the losses by a program, and by what its arguments run, with where they are."""
     for one in found:
-        if one.where or one.target.startswith(STAYS):
+        if one.where:
             yield one
+        elif one.target.startswith(STAYS):
+            yield replace(one, target=_on_its_machine(one.target, invocation)) if invocation.on else one
         else:
             yield replace(one, where=where(invocation, one.target))
 

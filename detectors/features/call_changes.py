@@ -71,6 +71,7 @@ _MADE_BY_AWS = re.compile(
 )
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
 _VOLUME_CREATED = re.compile(r"\bVolume\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
+_MADE_BY_KUBECTL = re.compile(r"^([a-z]{2,40}(?:\.[\w.-]{1,60})?)/([\w.-]{1,128}) created$", re.MULTILINE)
 _SELECTED = re.compile(
     r"\b(?:terraform|tofu|terragrunt)\s[^|;&\n]{0,80}?workspace\s+select\s+(?:-[\w-]+\s+){0,3}([\w.-]+)"
 )
@@ -238,7 +239,7 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
     if not answer or act.failed:
         return ()
     if act.runs:
-        return _made_by_program(act.head, answer)
+        return _made_by_program(act.line, answer)
     verb = next((word for word in words(short_name(act.action)) if word in _MAKES), "")
     if not verb or verb in _CHANGES_TOO or act.tool.effect in (_READ, _POLL, Effect.DESTRUCTIVE):
         return ()
@@ -250,6 +251,9 @@ def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if "compose" in head and _COMPOSE_UP.search(head) is not None:
         names = _VOLUME_CREATED.findall(answer[:_PLACES_CHARS])
         return _made_where(head, ("docker", "docker-compose"), ["./*", *names], "volume=") if names else ()
+    if "kubectl" in head or "oc " in head:
+        names = [f"{kind.partition('.')[0]}/{name}" for kind, name in _MADE_BY_KUBECTL.findall(answer[:_PLACES_CHARS])]
+        return _made_where(head, ("kubectl",), names, "k8s=") if names else ()
     made = _MADE_BY_AWS.search(head) if "aws" in head else None
     if made is None:
         return ()
@@ -259,7 +263,9 @@ def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
 def _made_where(head: str, programs: tuple[str, ...], names: list[str], kind: str) -> tuple[str, ...]:
     """Return what a program says that it made, with where: by the first of these programs in the command line."""
     maker = next((one for one in invocations(head) if one.name in programs), None)
-    made = (f"{kind}{name}" for name in names[:_MAX_IDS])
+    namespace = "" if maker is None or maker.name != "kubectl" else maker.options("-n").value("-n", "--namespace")
+    at = f"@{namespace}" if namespace else ""
+    made = (f"{kind}{name}{at}" for name in names[:_MAX_IDS])
     return tuple(made if maker is None else (placed_in(target, maker) for target in made))
 
 

@@ -28,6 +28,7 @@ from msgspec import field
 from haltline.detectors.commands.model import (
     BLANK,
     LOSSES,
+    MADE_AGAIN,
     OPENED,
     ActEffect,
     Badness,
@@ -46,8 +47,6 @@ _MAX_THERE = 128
 MAX_TARGETS = 256
 """Maximum number of stored targets of each kind; the oldest are dropped first."""
 
-_TRANSIENT = ("container=", "image=")
-"""Things that are often recreated under the same name, and hold nothing that lasts."""
 _UNDO_LAST = "git_reset_last"
 UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
 """These discard changes in files, but not the files."""
@@ -55,6 +54,8 @@ _CLEANS = "git_clean"
 _DISCARDS = UNDO | {_CLEANS, "git_switch"}
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
+_RESETS = frozenset(("reset_database", "prisma_db_push", "drizzle_kit_push"))
+"""These create again what they destroy: what is there after the session worked with it is its own."""
 _OVERWRITES = "git_push_force"
 """After this, the content of the branch is the session's own."""
 
@@ -107,6 +108,8 @@ class Ownership(Stored):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
+        if destruction.verb in _RESETS and self.worked > self.removed.get(destruction.placed, self.worked):
+            return False
         own = self.own.get(destruction.placed)
         if own is None and target.startswith(_POD):
             own = self._is_of_own_job(destruction) or None
@@ -149,7 +152,9 @@ class Ownership(Stored):
         if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
             return False
         named = own_name(destruction.verb, target)
-        return any(self.own.get(placed(one, destruction.where)) is True for one in (target, named, *_holders(target)))
+        there = (target, named, *_holders(target))
+        inside = (f"branch={place}" for place in destruction.where.split())
+        return any(self.own.get(placed(one, destruction.where)) is True for one in (*there, *inside))
 
     def _is_back(self, target: str) -> bool:
         """Return whether the session removed it, and something recreated it afterwards."""
@@ -231,16 +236,22 @@ class Ownership(Stored):
                 self.uncommitted = [path for path in self.uncommitted if path not in gone]
         if destruction.effect is ActEffect.OVERWRITES:
             return  # it still exists, with other content
-        if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:
-            self.removed.pop(target, None)
-            _remember(self.removed, target, index)
+        self.removed.pop(destruction.placed, None)
+        _remember(self.removed, destruction.placed, index)
 
     def made(self, target: str) -> None:
-        """Record that the session created it, unless it existed before."""
+        """Record that the session created it, unless it existed before.
+
+        What it destroyed, and made again, is its own from then on.
+        """
+        if target.startswith(MADE_AGAIN):
+            target = target.removeprefix(MADE_AGAIN)
+            if target not in self.removed:
+                return
         if is_in_production(target) or (unplaced(target) in self.there and target not in self.own):
             return
-        if target.startswith(_TRANSIENT):
-            self.own.pop(target, None)  # a container of others is not the one that has its name now
+        if not target.startswith("path="):
+            self.own.pop(target, None)  # what others had under this name is not what has it now
         self.renamed.pop(target, None)
         _remember(self.own, target, value=True)
 

@@ -27,15 +27,17 @@ class ShellState:
     environment: Environment = field(default_factory=dict)
     exported: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
+    on: str = ""
+    """The other machine, or the container, on which it runs."""
 
     def export(self, *assigned: str) -> None:
         """Set variables, as `NAME=value`, for the programs that follow."""
         self.exported = (*self.exported[-_MAX_EXPORTED:], *assigned)
 
-    def child(self, *, remote: bool = False) -> "ShellState":
+    def child(self, *, remote: bool = False, on: str = "") -> "ShellState":
         """Return the state of a child process; a remote one has another file system and no variables."""
         if remote:
-            return ShellState(None, None, {}, self.exported, self.aliases)
+            return ShellState(None, None, {}, (), self.aliases, on)
         return replace(self, environment=dict(self.environment))
 
 

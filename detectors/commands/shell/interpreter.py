@@ -62,7 +62,7 @@ def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[tuple[Invoca
 
 @cached_by_text  # several readers need the programs of the same event
 def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], tuple[str, ...], int, bool]:
-    """Parse a text with the whole budget. Returns its programs, exports, the steps left, and whether anything is cut."""
+    """Parse a text with the whole budget. Returns its programs, exports, the steps left, and if anything is cut."""
     work = StepBudget()
     return *_read(command, cwd, work), work.left, work.cut
 
@@ -125,14 +125,16 @@ class _Shell:
         self.depth -= 1
         return True
 
-    def _in_child(self, act: Callable[[], None], *, remote: bool = False, fed: Invocation | None = None) -> None:
+    def _in_child(
+        self, act: Callable[[], None], *, remote: bool = False, on: str = "", fed: Invocation | None = None
+    ) -> None:
         """Call `act` as in a child process: changes of the environment are discarded afterwards.
 
-        `fed`: programs there read the input of this one.
+        `on`: the name of a remote one's machine. `fed`: programs there read the input of this one.
         """
         self.work.take(5 + len(self.state.environment) // 4)
         saved, fed_before = self.state, self.fed
-        self.state, self.fed = saved.child(remote=remote), fed or self.fed
+        self.state, self.fed = saved.child(remote=remote, on=on), fed or self.fed
         act()
         self.state, self.fed = saved, fed_before
 
@@ -164,6 +166,7 @@ class _Shell:
                     start=self.state.start,
                     assigned=(*self.state.exported, *assigned),
                     upstream=upstream,
+                    on=self.state.on,
                 )
             )
 
@@ -317,9 +320,10 @@ class _Shell:
         if inner is not None:
             if remote:
                 self._note(invocation)
-                within = replace(invocation, argv=inner, writes=(), cwd=None, start=None)
+                on = wrappers.machine(argv[: len(argv) - len(inner)])
+                within = replace(invocation, argv=inner, writes=(), cwd=None, start=None, on=on)
                 one = len(inner) == 1 and " " in inner[0]
-                self._in_child(lambda: self.run(inner[0]) if one else self._invoke(within), remote=True)
+                self._in_child(lambda: self.run(inner[0]) if one else self._invoke(within), remote=True, on=on)
             elif (len(inner) == 1 and " " in inner[0]) or (len(inner) == 2 and inner[0] == "-c"):
                 self._in_child(lambda: self.run(inner[-1]))
             elif inner:
@@ -343,7 +347,8 @@ class _Shell:
         elif run.is_here:
             self.run(run.text)
         else:
-            self._in_child(lambda: self.run(run.text), remote=run.is_remote, fed=invocation if run.is_fed else None)
+            fed = invocation if run.is_fed else None
+            self._in_child(lambda: self.run(run.text), remote=run.is_remote, on=run.on, fed=fed)
 
     def _behind_prefix(self, argv: tuple[str, ...]) -> tuple[tuple[str, ...] | None, bool]:
         if not argv or (argv[0] == "command" and argv[1:2] in (("-v",), ("-V",))):
