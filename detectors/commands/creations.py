@@ -12,7 +12,7 @@ names that the program chooses (`mktemp`), uploaded objects, what clouds and clu
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
+from haltline.detectors.commands.model import MADE_AGAIN, MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
 from haltline.detectors.commands.shell.interpreter import invocations
@@ -131,6 +131,14 @@ def _output_option(*names: str) -> Reader:
     return read
 
 
+def _curl(invocation: Invocation) -> Iterator[str]:
+    """The output files; and what a PUT makes, or changes, under the address that a DELETE would delete."""
+    yield from _output_option("-o", "--output")(invocation)
+    options = invocation.options("-X --request -o --output -X -H -d -u -b -T -t --data --json --data-binary --data-raw")
+    if options.value("-X", "--request") == "PUT":
+        yield from (f"{MADE_AGAIN}url={url}" for url in options.operands[:1])
+
+
 def _dd(invocation: Invocation) -> Iterator[str]:
     words = (word for word in invocation.argv[1:] if word.startswith("of=") and not word.startswith("of=/dev/"))
     return _paths(invocation, (word[3:] for word in words))
@@ -217,7 +225,7 @@ _TOOLS: Mapping[str, Reader] = {
     "virtualenv": _virtualenv,
     **dict.fromkeys(("cp", "mv", "install", "ln", "scp"), _copy),
     "wget": _output_option("-O", "--output-document"),
-    "curl": _output_option("-o", "--output"),
+    "curl": _curl,
     "dd": _dd,
     "git": _git,
     "psql": _sql("-c", "--command"),

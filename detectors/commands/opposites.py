@@ -88,10 +88,8 @@ def _made(invocation: Invocation) -> Iterator[str]:
             if made and made[0].target not in {one.target for one in losses_by(invocation)}:
                 target = made[0].target
                 yield made[0].placed
-                if invocation.name == "terraform":
-                    yield placed(
-                        f"workspace={invocation.path('.')}", made[0].where
-                    )  # the new one is in use from now on
+                if invocation.name == "terraform":  # the new one is in use from now on
+                    yield placed(f"workspace={invocation.path('.')}", target.partition("=")[2])
                 if target.startswith(_OBJECT_STORES):
                     yield placed(f"bucket={target.rpartition('/')[2]}", made[0].where)
                 return

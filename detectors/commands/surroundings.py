@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, Badness, Destruction, placed
+from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, ActEffect, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -22,7 +22,7 @@ from haltline.schemas import expressions as re
 
 _PROGRAMS = """
 awslocal tflocal cdklocal samlocal pulumilocal localstack | |
-kind minikube k3d microk8s | |
+kind minikube k3d microk8s molecule | |
 * | --context --kube-context --kubecontext | a_cluster
 kubectl helm flux stern | --context --kube-context --kubecontext --kubeconfig | all tests development a_cluster
 kubectl helm flux | -n --namespace | tests development
@@ -43,7 +43,12 @@ psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sql
 """Programs (`*`: any) | options, or flags | what their values name; without options, the program itself is local.
 
 `all`: the value names all that the program reaches, rather than a part such as a namespace or a database."""
-_UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("supabase", "stop"): (), ("stripe", ""): ("--live",)}
+_UNLESS = {
+    ("xcrun", "simctl"): (),
+    ("supabase", "db"): ("--linked", "--db-url"),
+    ("supabase", "stop"): (),
+    ("stripe", ""): ("--live",),
+}
 """Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
 _REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
 _RECREATES = frozenset(("reset_database", "run_task", "prisma_db_push", "drizzle_kit_push"))
@@ -114,14 +119,16 @@ _NAMED = (
     "topic=", "queue=",
 )  # fmt: skip
 """Targets that are scratch by their own name."""
-_STACKS = ("stack=", "az=group/", "aws=cloudformation/", "dataset=", "bucket=local:")
+_STACKS = ("stack=", "az=group/", "aws=cloudformation/", "dataset=", "vercel=", "branches=")
 _DEVELOPMENT_STACK = re.compile(rf"(?:.*[\W_])?{_DEVELOPMENT}\d*", re.IGNORECASE)
 """Those that are so also by a name that ends with one of development."""
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which is recreated automatically."""
 _PASSING = re.compile(
-    r"\A(?:key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
+    r"\A(?:bucket=(?:local|localstack|minio|myminio):.*|key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
 )
+_EMULATOR = re.compile(r"\AUseDevelopmentStorage=true|(?:localhost|127\.0\.0\.1):(?:5432[1-9]|4566)\b")
+"""Of Azure's storage, Supabase and AWS, by their usual ports."""
 _OWN_SERVER = re.compile(
     r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
     r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
@@ -137,7 +144,8 @@ _TRUE, _FALSE = ("sandbox", "test_mode", "testmode", "is_test", "use_emulator", 
 
 _PLACES = frozenset((
     "--context", "--kube-context", "--kubecontext", "--kubeconfig", "--cluster", "--server", "--profile", "--project",
-    "--account", "--subscription", "--endpoint-url", "--endpoint", "--host", "--hostname", "--bootstrap-server",
+    "--account", "--subscription", "-workspace", "--endpoint-url", "--endpoint", "--host", "--hostname",
+    "--bootstrap-server",
 ))  # fmt: skip
 _PLACES_OF = {"docker": ("-H", "-c"), "firebase": ("-P",)}
 """Options, of any program and of one, that name where it acts."""
@@ -152,8 +160,8 @@ _PLACE_VARIABLE = re.compile(
     r"\A(?:\w{1,60}_)?(?:PROFILE|CONTEXT|PROJECT|HOST|ENDPOINT_URL\w{0,40}|DATABASE_URL|KUBECONFIG|PGHOST|PGPORT|PGDATABASE)"
     r"=(?P<value>.+)"
 )
-_PLACE_ARGUMENTS = ("branch_id", "context", "kube_context", "cluster_context", "connection", "connection_string", "dsn", "host",
-                    "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
+_PLACE_ARGUMENTS = ("branch_id", "context", "kube_context", "cluster_context", "connection", "connection_string", "dsn",
+                    "host", "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
 _AUTHORITY = re.compile(
     r"\A(?:[\w+.-]{1,20}://)?(?:[^@/\s]{0,200}@)?(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{1,255})(?::(?P<port>\d{1,5}))?"
 )
@@ -304,7 +312,8 @@ def seen_in(found: Iterable[Destruction], invocation: Invocation) -> Iterator[De
     """Yield the losses by a program: SCRATCH in local and test surroundings, a reset of a remote database SEVERE."""
     place: _Place | None = None
     for one in found:
-        if one.badness is Badness.SCRATCH or one.effect not in LOSSES or one.target.startswith(STAYS):
+        deploys = one.effect is ActEffect.SENDS and "deploy" in one.verb
+        if one.badness is Badness.SCRATCH or not (one.effect in LOSSES or deploys) or one.target.startswith(STAYS):
             yield one
             continue
         if place is None:
@@ -382,7 +391,7 @@ def _place(invocation: Invocation) -> _Place:
             inside |= named
     unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
-    everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
+    everything |= any(map(_EMULATOR.search, words))
     resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
     everything &= not remote  # a variable for tests does not move a database
     return _Place(line.production, everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))

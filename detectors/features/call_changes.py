@@ -19,7 +19,6 @@ from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row, placed
-from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
@@ -72,10 +71,6 @@ _MADE_BY_AWS = re.compile(
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
 _VOLUME_CREATED = re.compile(r"\bVolume\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
 _MADE_BY_KUBECTL = re.compile(r"^([a-z]{2,40}(?:\.[\w.-]{1,60})?)/([\w.-]{1,128}) created$", re.MULTILINE)
-_SELECTED = re.compile(
-    r"\b(?:terraform|tofu|terragrunt)\s[^|;&\n]{0,80}?workspace\s+select\s+(?:-[\w-]+\s+){0,3}([\w.-]+)"
-)
-"""What the next `destroy` in the folder is about."""
 _MAX_IDS = 16
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
@@ -310,10 +305,7 @@ def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
         if tool.reading is _SHELL:
             if "mv " in text or "ln " in text:
                 return shell_renames(text[:_PLACES_CHARS], cwd=cwd_of(act.event))
-            selected = _SELECTED.findall(text[:_PLACES_CHARS]) if " workspace " in text else ()
-            return (
-                ((f"workspace={canonical('.', cwd_of(act.event))}", f"workspace={selected[-1]}"),) if selected else ()
-            )
+            return ()
         return sql_renames(text) if tool.reading is _SQL and _RENAMES_SQL.search(text) is not None else ()
     args = act.args
     if not args or tool.effect is _READ or not _is_renaming(act.action):

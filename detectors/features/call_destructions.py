@@ -19,6 +19,7 @@ from haltline.detectors.commands import (
 )
 from haltline.detectors.commands import is_read_whole as text_is_read_whole
 from haltline.detectors.commands.arguments import MAX_DEPTH, in_snake, objects_of
+from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.script_files import original
@@ -180,7 +181,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if place and is_own_server(place):
         return ()
     if place:
-        return (Destruction("http_delete", f"url={place}", Badness.PLAIN),)
+        return (requests.act("DELETE", place) or Destruction("http_delete", f"url={place}", Badness.PLAIN),)
     found: list[Destruction] = []
     for name, inner in destructive_shapes.inner_calls(args, action) if depth < MAX_DEPTH else ():
         found += _of_inner(classifier, name or action, inner, cwd, depth + 1)

@@ -4,7 +4,7 @@ from zlib import crc32
 
 from msgspec import field
 
-from haltline.detectors.commands.model import as_row, holds_one
+from haltline.detectors.commands.model import MADE_AGAIN, as_row, holds_one
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
@@ -241,13 +241,19 @@ class CallTracker(Stored):
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
+        if not act.failed:
+            for loss in act.losses:
+                belongings.took_away(loss, act.index)
         creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
         chosen = act.chooses if call is None else call.chosen
         if chosen and not act.failed:
             self.chosen = choices.kept(self.chosen, chosen)
         made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
         if (creates or made) and not _was_there(act):
+            changed = {f"{MADE_AGAIN}{loss.placed}" for loss in act.losses}
             for target in (*creates, *made):
+                if target in changed:
+                    continue
                 if not act.failed or target.startswith(_MADE_BEFORE_IT_FAILED):
                     belongings.made(target)
         elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
@@ -256,9 +262,6 @@ class CallTracker(Stored):
             belongings.calls_it(new, old)
         if act.failed:
             self.failed = max(self.failed, act.index)
-        elif act.losses:
-            for loss in act.losses:
-                belongings.took_away(loss, act.index)
         # Computed only if it can matter: each look at a command line costs some microseconds.
         if belongings.changed <= self.failed and act.changes:
             if not act.runs and act.head.startswith("path="):

@@ -48,13 +48,25 @@ MAX_TARGETS = 256
 """Maximum number of stored targets of each kind; the oldest are dropped first."""
 
 _UNDO_LAST = "git_reset_last"
-UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
+UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", "git_read_tree", _UNDO_LAST))
 """These discard changes in files, but not the files."""
 _CLEANS = "git_clean"
+_FORCED_AWAY = "git_worktree_remove"
+"""Without force, git removes no work tree with work that it has no copy of."""
 _DISCARDS = UNDO | {_CLEANS, "git_switch"}
 
 _POD, _JOB = "k8s=pod/", "k8s=job/"
-_RESETS = frozenset(("reset_database", "prisma_db_push", "drizzle_kit_push"))
+_RESETS = frozenset(
+    (
+        "reset_database",
+        "prisma_db_push",
+        "drizzle_kit_push",
+        "dotnet_drop",
+        "airflow_reset",
+        "terraform_taint",
+        "terraform_apply",
+    )
+)
 """These create again what they destroy: what is there after the session worked with it is its own."""
 _OVERWRITES = "git_push_force"
 """After this, the content of the branch is the session's own."""
@@ -108,7 +120,7 @@ class Ownership(Stored):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
             return False
-        if destruction.verb in _RESETS and self.worked > self.removed.get(destruction.placed, self.worked):
+        if destruction.verb in _RESETS and self._worked_since(destruction.placed):
             return False
         own = self.own.get(destruction.placed)
         if own is None and target.startswith(_POD):
@@ -126,6 +138,11 @@ class Ownership(Stored):
         if target.startswith("path="):
             return removed is not None or self.changed > 0 or self._edited(target)
         return removed is not None and (self.worked >= removed or verb == _UNDO_LAST)
+
+    def _worked_since(self, target: str) -> bool:
+        """Return whether the session removed it, and then ran a program or changed something."""
+        removed = self.removed.get(target)
+        return removed is not None and max(self.worked, *self.remade.values(), 0) > removed
 
     def _edited(self, target: str) -> bool:
         return target in self.edited or any(_same_end(target[5:], other[5:]) for other in self.edited)
@@ -194,6 +211,8 @@ class Ownership(Stored):
 
         `without_copy`: targets with uncommitted work that is known to be lost.
         """
+        if destruction.verb == _FORCED_AWAY and self.is_loss(destruction):
+            return replace(destruction, badness=Badness.SEVERE)
         if not (self.uncommitted or self.untracked or without_copy) or destruction.verb not in _DISCARDS:
             return destruction
         if destruction.target in without_copy or self._discarded(destruction):
@@ -227,7 +246,6 @@ class Ownership(Stored):
 
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
-        target = destruction.target
         if (self.uncommitted or self.untracked) and destruction.verb in _DISCARDS:
             gone = self._discarded(destruction)
             if destruction.verb == _CLEANS:

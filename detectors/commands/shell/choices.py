@@ -100,6 +100,8 @@ def chosen_by(invocation: Invocation) -> Iterator[str]:
 
 def named(invocation: Invocation) -> Invocation:
     """Return a program as if its command line named what its variables choose."""
+    if any(one.words[:1] == invocation.argv[1:2] for one in _CHOOSING.get(invocation.name, ())):
+        return invocation  # it chooses, or is about the choices themselves
     assigned = dict(one.partition("=")[::2] for one in invocation.assigned)
     chosen: list[str] = []
     for variable in reversed(assigned):  # the last choice counts
