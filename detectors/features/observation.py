@@ -1,9 +1,8 @@
 """Observations: an event with the policy's classification of its tool and the session's history of its call."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
-from haltline.detectors.commands.model import LOSSES, Badness, Destruction, lost, of_row
+from haltline.detectors.commands.model import LOSSES, Destruction, lost, of_row
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.interpreter import exports
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
@@ -247,16 +246,10 @@ class Observation(FailedCall):
         acts = self.acts
         if not acts:
             return ()
-        belongings = self.calls.belongings
         kept = self.event.kept
-        without_copy = kept.lost if kept is not None else ()
-        losses = tuple(filter(belongings.is_loss, (belongings.weighed(act, without_copy) for act in acts)))
-        if losses and kept is not None:
-            losses = tuple(
-                replace(loss, badness=Badness.SEVERE) if loss.target in kept.lost and loss.effect in LOSSES else loss
-                for loss in losses
-                if loss.target not in kept.targets or loss.effect not in LOSSES  # a commit or a snapshot has it
-            )
+        losses = self.calls.belongings.losses(acts, kept.lost if kept is not None else ())
+        if losses and kept is not None and kept.targets:  # a commit or a snapshot has it
+            losses = tuple(loss for loss in losses if loss.target not in kept.targets or loss.effect not in LOSSES)
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.placed not in passing) if passing else losses
 

@@ -206,20 +206,22 @@ class Ownership(Stored):
         ours = any(own and fnmatchcase(known, f"path={pattern}") for known, own in self.own.items())
         return ours and not any(fnmatchcase(known, f"path={pattern}") for known in self.there)
 
-    def weighed(self, destruction: Destruction, without_copy: Collection[str] = ()) -> Destruction:
-        """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen.
+    def losses(self, acts: Iterable[Destruction], without_copy: Collection[str] = ()) -> tuple[Destruction, ...]:
+        """Return the acts that are losses to others; SEVERE if they discard work of others that nothing has a copy of.
 
         `without_copy`: targets with uncommitted work that is known to be lost.
         """
-        if destruction.verb == _FORCED_AWAY and self.is_loss(destruction):
-            return replace(destruction, badness=Badness.SEVERE)
-        if not (self.uncommitted or self.untracked or without_copy) or destruction.verb not in _DISCARDS:
-            return destruction
-        if destruction.target in without_copy or self._discarded(destruction):
-            return replace(destruction, badness=Badness.SEVERE)
-        return destruction
+        found: list[Destruction] = []
+        for act in acts:
+            lost = act.target in without_copy and act.effect in LOSSES
+            if self.is_loss(act) or (act.verb in _DISCARDS and (lost or self._discarded(act))):
+                severe = lost or act.verb == _FORCED_AWAY or (act.verb in _DISCARDS and self._discarded(act))
+                found.append(replace(act, badness=Badness.SEVERE) if severe else act)
+        return tuple(found)
 
     def _discarded(self, destruction: Destruction) -> list[str]:
+        if not (self.uncommitted or self.untracked):
+            return []
         kind, _, place = destruction.target.partition("=")
         files = self.untracked if destruction.verb == _CLEANS else self.uncommitted
         if kind == "worktree":
@@ -246,7 +248,7 @@ class Ownership(Stored):
 
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
-        if (self.uncommitted or self.untracked) and destruction.verb in _DISCARDS:
+        if destruction.verb in _DISCARDS:
             gone = self._discarded(destruction)
             if destruction.verb == _CLEANS:
                 self.untracked = [path for path in self.untracked if path not in gone]
