@@ -83,7 +83,7 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     target = f"url={place}"[:_MAX_CHARS]
     for effect, methods, pattern in _ROWS:
         if method in methods and pattern.search(path) is not None:
-            severe = effect.endswith("!") and _IN_THE_INTERNET.match(place) is not None
+            severe = effect.endswith("!") and ("internet" not in methods or _IN_THE_INTERNET.match(place) is not None)
             bad = Badness.SEVERE if severe else Badness.PLAIN
             return Destruction(f"http_{method.lower()}", target, bad, ActEffect(effect.rstrip("!")))
     if method in ("POST", "PUT", "PATCH") and _CHATS.search(place) is not None:
