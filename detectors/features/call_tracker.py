@@ -183,6 +183,8 @@ class CallTracker(Stored):
         """Record the effects of an attempt that was not refused."""
         if not self.belongings.wrote:
             self.belongings.wrote = _may_write(act)
+        if act.runs and "kill" not in act.text:
+            self.belongings.starts(act.text)
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
         for path, losses in act.files:  # what it destroys if run

@@ -1,10 +1,12 @@
 """Observations: an event with the policy's classification of its tool and the session's history of its call."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from haltline.detectors.commands.model import LOSSES, Destruction, lost, of_row
+from haltline.detectors.commands.model import LOSSES, Badness, Destruction, lost, of_row
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.interpreter import exports
+from haltline.detectors.commands.surroundings import is_own_server
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
@@ -38,6 +40,7 @@ from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
+from haltline.schemas.tool_names import words
 
 __all__ = ["CallTracker", "Observation", "OpenCall", "Phase", "Trait"]
 
@@ -46,6 +49,7 @@ _HEAD_CHARS = 240
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _SHELL = Reading.SHELL
+_OPENS_PAGE = frozenset(("navigate", "goto", "open", "visit"))
 _SLEEPS = frozenset(("sleep", "wait", "wait_seconds", "sleep_seconds"))
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
 _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
@@ -150,7 +154,11 @@ class Observation(FailedCall):
 
     @property
     def chooses(self) -> Sequence[str]:
-        """What an attempt chooses for the command lines of later calls, as `NAME=value`."""
+        """What an attempt chooses for later calls, as `NAME=value`: by a command line, or as the page of a browser."""
+        if self.tool.reading is not _SHELL and self.args and isinstance(url := self.args.get("url"), str):
+            return (
+                (f"{choices.PAGE}={url.partition('?')[0]}",) if not _OPENS_PAGE.isdisjoint(words(self.action)) else ()
+            )
         return exports(self.text, cwd=cwd_of(self.event)) if self.tool.reading is _SHELL and self.text else ()
 
     @property
@@ -227,6 +235,9 @@ class Observation(FailedCall):
             found += call_destructions.destroyed_by_files(self)
         if not found:
             return found
+        page = self.calls.chosen.get(choices.PAGE)
+        if page is not None and is_own_server(page):
+            found = tuple(replace(one, badness=Badness.SCRATCH) if one.verb == "click" else one for one in found)
         found = self._classifier.without_scratch(found)
         renamed = self.calls.belongings.renamed
         if not renamed:

@@ -33,6 +33,7 @@ from haltline.detectors.commands.model import (
     ActEffect,
     Badness,
     Destruction,
+    holds_one,
     is_in_production,
     placed,
     unplaced,
@@ -55,6 +56,12 @@ _FORCED_AWAY = "git_worktree_remove"
 """Without force, git removes no work tree with work that it has no copy of."""
 _DISCARDS = UNDO | {_CLEANS, "git_switch"}
 
+_PROCESS = "process="
+_RUNTIMES = {
+    "node": ("node ", "npm ", "npx ", "yarn ", "pnpm "),
+    "python": ("python", "flask ", "uvicorn "),
+    **{name: (f"{name} ",) for name in ("java", "ruby", "php", "bun", "deno")},
+}
 _POD, _JOB = "k8s=pod/", "k8s=job/"
 _RESETS = frozenset(
     (
@@ -108,6 +115,8 @@ class Ownership(Stored):
     """By folder in which a program ran, or a tool wrote, after something was removed: index of the last such action."""
     there: dict[str, int] = field(default_factory=dict)
     """Targets that the session read or changed before it created them: they existed before."""
+    ran: list[str] = field(default_factory=list)
+    """Runtimes, such as `node`, that the session started: those that run may be its own."""
     renamed: dict[str, str] = field(default_factory=dict)
     """By new name: the original name of a thing of others that the session renamed."""
 
@@ -168,6 +177,8 @@ class Ownership(Stored):
         target = destruction.target
         if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
             return False
+        if target.startswith(_PROCESS):
+            return target.removeprefix(_PROCESS).rstrip("3") in self.ran
         named = own_name(destruction.verb, target)
         there = (target, named, *_holders(target))
         inside = (f"branch={place}" for place in destruction.where.split())
@@ -283,6 +294,12 @@ class Ownership(Stored):
             self.there[target] = 1
             if len(self.there) > _MAX_THERE:
                 del self.there[next(iter(self.there))]
+
+    def starts(self, text: str) -> None:
+        """Record the runtimes that a command line may start."""
+        for name, cues in _RUNTIMES.items():
+            if name not in self.ran and holds_one(text, cues):
+                self.ran.append(name)
 
     def ran_in(self, places: Iterable[str], index: int) -> None:
         """Record that a program ran, or a tool wrote, in these folders, after everything that was removed so far."""

@@ -15,11 +15,13 @@ from msgspec.structs import replace
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.wrappers import SYNONYMS
 from haltline.schemas import expressions as re
 
+PAGE = "PAGE"
+"""The page that a browser shows."""
 FOLDER_OF = "_IN"
 """The end of the variable with the folder in which a choice holds."""
-_VALUE = re.compile(r"\{([^}]*)\}")
 _VALUED = (
     "--name --namespace -n -p --profile -a --app --subscription -s --context --kubeconfig -c --cluster --user -chdir"
 )
@@ -63,17 +65,22 @@ def _read() -> tuple[dict[str, _Choice], dict[str, list[_Choosing]]]:
 
 _CHOICES, _CHOOSING = _read()
 _READERS = frozenset(program for choice in _CHOICES.values() for program in choice.programs)
-_CUES = (
-    "export ",
-    "unset ",
-    *sorted({one.words[-1] if one.words else name for name, all_ in _CHOOSING.items() for one in all_}),
+_CUES = tuple(
+    (called, tuple({one.words[-1] if one.words else called for one in choosing}))
+    for program, choosing in _CHOOSING.items()
+    for called in (program, *(other for other, path in SYNONYMS.items() if path == (program,)))
 )
-"""Every command line that chooses anything has one of these."""
+"""The names of programs that choose something, with the words of which one must follow."""
 
 
 def may_choose(text: str) -> bool:
     """Return False if a command line chooses nothing for later ones."""
-    return holds_one(text, _CUES)
+    if "export " in text or "unset " in text:
+        return True
+    for called, cues in _CUES:  # noqa: SIM110 - for nearly every event: any() is a generator
+        if called in text and holds_one(text, cues):
+            return True
+    return False
 
 
 def chosen_by(invocation: Invocation) -> Iterator[str]:
@@ -139,7 +146,7 @@ def kept(before: dict[str, str], exported: Iterable[str]) -> dict[str, str]:
     after = dict(before)
     for one in exported:
         name, _, value = one.partition("=")
-        if name.removesuffix(FOLDER_OF) in _CHOICES or _LASTS.fullmatch(name) is not None:
+        if name == PAGE or name.removesuffix(FOLDER_OF) in _CHOICES or _LASTS.fullmatch(name) is not None:
             after.pop(name, None)
             if value:
                 after[name] = _USER.sub("", value)[:_MAX_CHARS]
@@ -148,6 +155,5 @@ def kept(before: dict[str, str], exported: Iterable[str]) -> dict[str, str]:
 
 def as_line(chosen: dict[str, str]) -> str:
     """Return a line that makes the choices, to be read before a command line; empty without any."""
-    if not chosen:
-        return ""
-    return f"export {' '.join(f'{name}={quote(value)}' for name, value in chosen.items())}\n"
+    assigned = " ".join(f"{name}={quote(value)}" for name, value in chosen.items() if name != PAGE)
+    return f"export {assigned}\n" if assigned else ""

@@ -259,7 +259,8 @@ def machine(argv: tuple[str, ...]) -> str:
     """Return the container, pod or host of the words before a remote program; empty if it has files of this one."""
     if argv[0] in ("chroot", "nsenter", "proot") or (argv[0] == "docker" and "run" in argv):
         return ""
-    words = argv[argv.index("exec") + 1 :] if "exec" in argv else argv[1:]
+    at = next((at for at, word in enumerate(argv) if word in ("exec", "run", "debug")), 0)
+    words = argv[at + 1 :]
     first = parse(words, _VALUED_OF_EXEC).operands[:1] if argv[0] == "kubectl" else ()
     return next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
 
