@@ -45,8 +45,8 @@ def badness(action: str, target: str) -> Badness:
         return Badness.SCRATCH
     named = words(action)
     verb = next((at for at, word in enumerate(named) if word in _CERTAIN or word == "remove"), -1)
-    about = [word for word in named[verb + 1 :] if word not in _VERBS]
-    nouns = about or [word for word in named if word not in _VERBS]
+    after = [word for word in named[verb + 1 :] if word not in _VERBS]
+    nouns = after or [word for word in named if word not in _VERBS]
     if kind == "branch" and is_main_branch(name):
         return Badness.SEVERE
     if not _ONE_OF_MANY.isdisjoint(nouns):
