@@ -16,33 +16,11 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, ActEffect, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
+from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
 
-_PROGRAMS = """
-awslocal tflocal cdklocal samlocal pulumilocal localstack | |
-kind minikube k3d microk8s molecule | |
-* | --context --kube-context --kubecontext | a_cluster
-kubectl helm flux stern | --context --kube-context --kubecontext --kubeconfig | all tests development a_cluster
-kubectl helm flux | -n --namespace | tests development
-aws gsutil gcloud mc s3cmd s5cmd az | --endpoint-url --endpoint --host | a_server
-aws gcloud gsutil bq az firebase cdk sam serverless sls terraform | --profile --project --project_id -P --subscription \
-| all tests development a_demo
-docker | -p --project-name -f --file --profile --env-file | tests development
-terraform pulumi sls serverless sst sam cdk | -var-file -workspace --stage -s --stack --config-env --env -e \
-| all tests development
-heroku fly flyctl railway wrangler vercel netlify render eb | -a --app -e --env --environment | all tests development
-sequelize sequelize-cli knex typeorm dbmate goose db-migrate atlas dbt airflow alembic phinx \
-| --env -e --environment --target -t | tests development
-supabase wrangler turso firebase convex | --local |
-redis-cli | -n | a_spare_number
-psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb pg_restore mongorestore \
-| -d --dbname --database --db -D | tests development
-"""
-"""Programs (`*`: any) | options, or flags | what their values name; without options, the program itself is local.
-
-`all`: the value names all that the program reaches, rather than a part such as a namespace or a database."""
 _UNLESS = {
     ("xcrun", "simctl"): (),
     ("supabase", "db"): ("--linked", "--db-url"),
@@ -177,8 +155,8 @@ class _Row(NamedTuple):
 
 def _read() -> dict[str, list[_Row]]:
     rows: dict[str, list[_Row]] = {}
-    for line in filter(None, _PROGRAMS.splitlines()):
-        programs, options, kinds = (cell.split() for cell in line.split("|"))
+    for line in rows_of("surroundings"):
+        programs, options, kinds = (cell.split() for cell in f"{line} ".split("|"))
         patterns = tuple(_VALUES[kind] for kind in kinds if kind != "all")
         row = _Row(frozenset(options), patterns, "all" in kinds)
         for program in programs:
