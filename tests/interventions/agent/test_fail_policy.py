@@ -41,7 +41,7 @@ def test_without_a_verdict_it_is(action: str, effect: str | None, closed_from: E
 def test_a_call_that_is_known_to_lose_local_work_is_closed_as_a_destructive_one(
     closed_from: Effect | None, closed: bool
 ) -> None:
-    settings = GuardSettings(session_id="s1", agent_id="agent", fail_closed_from=closed_from)
+    settings = GuardSettings(bootstrap="localhost:1", fail_closed_from=closed_from)
     call = Call("frobnicate", {}, (), None, "async", "c1")
     call.loses = True
     assert FailPolicy(settings).is_closed(call) is closed
