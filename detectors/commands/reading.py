@@ -28,7 +28,6 @@ from haltline.detectors.commands.programs import (
     cloud,
     containers,
     databases,
-    disks,
     editors,
     git,
     http,
@@ -76,7 +75,6 @@ def _both(
 
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
-    **disks.TOOLS,
     **editors.TOOLS,
     **git.TOOLS,
     **databases.TOOLS,
@@ -305,7 +303,7 @@ def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:
 
 
 def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
-    return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name) or windows.TOOLS.get(name.lower())
+    return _TOOLS.get(name) or windows.TOOLS.get(name.lower())
 
 
 def begins_with_program(text: str) -> bool:

@@ -218,7 +218,8 @@ _TALKS = frozenset(listed("""
     poetry go pytest tox bundle rake mvn gradle just task say logger wall jq yq sort diff cut tr ip set alias export
     read expr cd for case tmux screen vim sed awk tar zip ssh nmcli route brctl ovs-vsctl tc hg svn bd td todo op pass
     xclip pip pipx uv conda brew apt apt-get yum dnf apk nft ufw iptables ip6tables systemctl zfs zpool btrfs vgremove
-    lvremove hdfs hadoop etcdctl diskutil crontab
+    lvremove hdfs hadoop etcdctl diskutil crontab docker helm fdisk sfdisk sgdisk parted cryptsetup mdadm nvme hdparm
+    shred gio rar zip 7z
 """))  # fmt: skip
 _CARRY = frozenset((
     *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",

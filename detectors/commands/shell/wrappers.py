@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell.options import parse
 from haltline.schemas import expressions as re
 
@@ -31,61 +32,8 @@ class Prefix:
     """The program follows `--`; there is none without it."""
 
 
-_WRAPPERS = """
-sudo | -u --user -g --group -h --host -p --prompt -C -D --chdir -r -t -T -U |
-doas | -u -C |
-env | -u --unset -C --chdir |
-nohup, setsid, command, builtin, busybox, unbuffer, unshare, firejail, fakeroot, prlimit, numactl, perf-stat, \
-valgrind, chronic, catchsegv, coproc, bunx, poetry run, pipenv run, pdm run, hatch run, rye run, bundle exec, pnpm \
-exec, pnpm dlx, yarn dlx, yarn run, just --command |  |
-time | -f --format -o --output |
-timeout, gtimeout | -s --signal -k --kill-after | 1
-nice | -n --adjustment |
-ionice | -c --class -n --classdata |
-stdbuf | -i -o -e --input --output --error |
-exec | -a |
-caffeinate | -t -w |
-chroot, mosh, lxc exec, multipass exec | | 1 remote
-flock | -w --wait --timeout -E | 1
-strace | -e -o -p -s -u -P |
-nsenter | -t --target | remote
-systemd-run | -p --property -u --unit --slice -E --setenv --description --on-calendar --on-active |
-proot | -r -b -w | remote
-sshpass | -p -f -e -P -d |
-taskset, gosu, su-exec, setarch, direnv exec | | 1
-chrt | -T -P -D -p | 1
-runuser | -u --user -g --group -G -s --shell |
-cgexec | -g |
-parallel-ssh | -h -H -l | remote
-pdsh | -w -l -f | remote
-clush | -w -g -f | remote
-faketime | -f | 1
-xvfb-run | -e -f -n -s -p -w |
-dotenv | -f --file -e |
-npx | -p --package |
-uvx | --from --with -p --python |
-uv run | --with --python -p --project --directory --extra --group --env-file --package |
-conda run | -n --name -p --prefix --cwd |
-npm exec, npm x | -p --package -w --workspace |
-aws-vault exec | -d --duration | 1
-op run | --env-file | dashes
-doppler run | -p -c --project --config | dashes
-railway run | -s -e --service --environment |
-heroku run | -a --app -r --remote -s --size | remote
-docker exec | -u --user -w --workdir -e --env --env-file --detach-keys | 1 remote
-docker run | -u --user -w --workdir -e --env --env-file --name -v --volume --mount -p --publish --network --net -h \
---hostname --entrypoint -m --memory --cpus --gpus --platform -l --label --add-host --device --ipc --pull --restart \
---shm-size --tmpfs --ulimit --user --userns --volumes-from --log-driver --cidfile --pid | 1 remote
-docker compose exec | -u --user -w --workdir -e --env --index | 1 remote
-docker compose run | -u --user -w --workdir -e --env --name -v --volume -p --entrypoint | 1 remote
-kubectl exec, kubectl run, kubectl debug | | remote dashes
-perf stat | -e -r -o |
-"""
-"""A line: programs with their subcommands, options with a value, number of operands; `remote`, `dashes`: `Prefix`."""
-
-
 def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
-    for line in filter(None, _WRAPPERS.splitlines()):
+    for line in rows_of("wrappers"):
         names, options, more = (cell.split() for cell in f"{line} ".split("|"))
         operands = next((int(word) for word in more if word.isdigit()), 0)
         prefix = Prefix(frozenset(options), operands, "remote" in more, "dashes" in more)
@@ -96,52 +44,25 @@ def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
 SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = dict(_read())
 PREFIXES: Mapping[str, Prefix] = {path[0]: prefix for path, prefix in SUBCOMMANDS.items() if len(path) == 1}
 
-_SYNONYMS = """
-podman nerdctl | docker
-docker-compose podman-compose | docker compose
-oc k | kubectl
-tofu terragrunt | terraform
-gsudo | sudo
-mariadb | mysql
-mongosh | mongo
-valkey-cli | redis-cli
-mariadb-admin | mysqladmin
-bundler | bundle
-"""
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(same.split())
-    for names, _, same in (line.partition(" | ") for line in _SYNONYMS.splitlines())
+    for names, _, same in (line.partition(" | ") for line in rows_of("synonyms"))
     for name in names.split()
 }
 """Other names of programs with the same behaviour."""
 
-_GLOBAL_OPTIONS = """
-docker -H --host --context -c --config -l --log-level -f --file -p --project-name --profile --env-file \
- --project-directory
-kubectl -n --namespace --context --cluster --user --kubeconfig -s --server --token --as --as-group --request-timeout -v
-aws --profile --region --output --endpoint-url --color --query
-gcloud --project --account --configuration --format --verbosity
-az --subscription --output -o
-helm -n --namespace --kube-context --kubeconfig
-git -C -c --git-dir --work-tree --namespace
-hg --config -R --repository --cwd
-npm -w --workspace --prefix
-gh -R --repo -X --method -H --header
-cargo --manifest-path -p --package
-borg --remote-path --rsh
-restic -r --repo -p --password-file
-terraform -chdir
-pulumi -s --stack -C --cwd
-cdk -a --app --profile
-serverless --stage -s --region
-sam --stack-name --region
-rpk -X --brokers
-dropuser -h -p -U
-"""
-GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
-    name: frozenset(options) for name, *options in map(str.split, _GLOBAL_OPTIONS.strip().splitlines())
-}
-"""Options with a value that may precede a program's words."""
+
+def _options() -> Iterator[tuple[str, bool, frozenset[str]]]:
+    for line in rows_of("options"):
+        names, _, options = line.partition(" | ")
+        for name in names.split(","):
+            yield name, options.startswith("all but "), frozenset(options.removeprefix("all but ").split())
+
+
+OPTIONS: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if not others}
+"""Options with a value, by a program, or a program with its first word (`docker compose`)."""
+OPTIONS_WITHOUT_VALUE: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if others}
+"""Options without a value, of programs whose other options have one."""
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
@@ -201,7 +122,7 @@ def _is_option_or_assignment(word: str, *, first: bool) -> bool:
 def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
     """Return the prefix of `docker -H x exec ...` and similar commands, and the arguments after the subcommand."""
     name = argv[0]
-    value_options = GLOBAL_OPTIONS.get(name, frozenset())
+    value_options = OPTIONS.get(name, frozenset())
     path: tuple[str, ...] = (name,)
     if name in _SCRIPT_RUNNERS and argv[1:2] and argv[1] in _INSTALLED_PROGRAMS:
         return Prefix(), argv[1:]
@@ -213,6 +134,7 @@ def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
             at += word in value_options
             continue
         path += (word,)
+        value_options |= OPTIONS.get(" ".join(path), frozenset())
         prefix = SUBCOMMANDS.get(path)
         if prefix is not None:
             return prefix, argv[at:]
