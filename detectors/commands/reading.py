@@ -25,10 +25,10 @@ from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
 from haltline.detectors.commands.programs import (
-    cloud,
     containers,
     databases,
     editors,
+    forges,
     git,
     http,
     named,
@@ -63,16 +63,6 @@ _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 
-def _both(
-    one: Callable[[Invocation], Iterator[Destruction]], other: Callable[[Invocation], Iterator[Destruction]]
-) -> Callable[[Invocation], Iterator[Destruction]]:
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        yield from one(invocation)
-        yield from other(invocation)
-
-    return read
-
-
 _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **files.TOOLS,
     **editors.TOOLS,
@@ -80,9 +70,8 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **databases.TOOLS,
     **http.TOOLS,
     **containers.TOOLS,
-    **cloud.TOOLS,
+    **forges.TOOLS,
     **windows.TOOLS,
-    "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
 }
 PRODUCING = frozenset(listed("""
     python python2 python3 pypy node deno bun ruby perl php java make cmake ninja npm npx yarn pnpm cargo go mvn

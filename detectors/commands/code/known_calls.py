@@ -7,7 +7,7 @@ from collections import defaultdict
 from functools import lru_cache
 
 from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -47,8 +47,7 @@ _MAX_PARTS = 4
 def _rows() -> dict[tuple[str, str], frozenset[str]]:
     """Return what a call is by `whole` or `any` and its name."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for line in rows_of("calls"):
-        what, how, names = (cell.strip() for cell in line.split(" | "))
+    for what, how, names in cells_of("calls"):
         for name in names.split():
             found[how, name].add(what)
     return {key: frozenset(value) for key, value in found.items()}

@@ -10,9 +10,10 @@ the act; without one it is the program with its words.
   lines without any of these are not parsed), `--force` (present), `!--dry-run` (absent), `--acl=public*` (has such a
   value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case.
 - Target: `--name,-n` (values of options), `$1` (an operand after the words, `$0` the last), `$*` (each of them), `$2*`
-  (each from the second on), `.` (the working directory), `@--name` (a path), `'this'` (itself). The default is the
-  command line. `user:$1` is of kind `user`; of the kinds `path`, `tree` (with all below), `disk` (devices, else a
-  path), `object` and `objects` (URLs of stores; with all below) and `bucket` the name is read as such.
+  (each from the second on), `.` (the working directory), `@--name` (a path), `/regex/` (its first group, each time),
+  `'this'` (itself). The default is the command line. `user:$1` is of kind `user`; of the kinds `path`, `tree` (with
+  all below), `disk` (devices, else a path), `object` and `objects` (URLs of stores; with all below) and `bucket` the
+  name is read as such; `words` is the kind that the words but the last say.
 - `kms:{--keyring}/{$1}` is one target of several parts, of which missing ones are left out, and one for each operand
   with `{$*}`; `{$-}` is every operand but the verb, `{words}` the words but the last, `{ids}` what options that end in
   `-id`, `-name`, `-arn` and the like name.
@@ -26,9 +27,12 @@ from fnmatch import translate
 from functools import cache
 from itertools import chain, islice, product
 
+from msgspec.structs import replace as replaced
+
 from haltline.detectors.commands.files import is_disk, lost_path
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.rows import cells
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.commands.shell.wrappers import OPTIONS, OPTIONS_WITHOUT_VALUE, SYNONYMS
 from haltline.schemas import expressions as re
@@ -38,7 +42,6 @@ ANY = "*"
 _DRY = frozenset(listed("--dry-run --dryrun --dry_run -whatif --what-if --simulate --preview-only --plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
 _PART_OF_A_WORD = re.compile(r"(?<!\w)\w*\*[\w*]*")
-_CELLS = re.compile(r"\s\|(?=\s|$)")
 _ALSO: Mapping[str, tuple[str, ...]] = {
     program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)
     for program in {path[0] for path in SYNONYMS.values()}
@@ -55,6 +58,8 @@ _PRELIMINARY = frozenset(("alpha", "beta"))
 _BUCKET = re.compile(r"\A[a-z0-9]+://([^/]+)(?:/(.*))?", re.DOTALL)
 _ALL_OBJECTS = frozenset(("", "*", "**"))
 _DEEP = 4
+_INTERPRETERS = frozenset(("python", "php", "ruby", "node"))
+"""Programs whose first argument may be a program with rows."""
 _VERBS = frozenset(listed("delete remove rm purge archive destroy unset del"))
 _MAX_TARGETS = 32
 _MAX_WORDS = 4096
@@ -73,6 +78,8 @@ class Row:
     program: str
     words: tuple[str, ...]
     conditions: tuple[str, ...]
+    kind: str
+    """The kind of its targets; empty: the program's name."""
     target: str
     source: str
     """The source line."""
@@ -111,11 +118,14 @@ def table(text: str) -> Table:
     for line in filter(None, (line.partition(" #")[0].strip() for line in text.splitlines())):
         if line.startswith("#"):
             continue
-        cells = [cell.strip() for cell in _CELLS.split(line)]
-        if len(cells) not in (2, 3, 4):
+        found = cells(line)
+        if len(found) not in (2, 3, 4):
             raise ValueError(f"expected `effect | program and words | conditions | target`, got {line!r}")
-        act, called, conditions, target = (*cells, "", "")[:4]
+        act, called, conditions, target = (*found, "", "")[:4]
         effect, _, verb = act.partition(" ")
+        kind, colon, named = target.partition(":")
+        if not colon or not kind.isidentifier():
+            kind, named = "", target
         mark = effect[len(effect.rstrip("~!^-")) :]
         if effect.removesuffix(mark) not in set(ActEffect) or mark not in _MARKS:
             raise ValueError(f"expected one of {', '.join(ActEffect)}, got {effect!r} in {line!r}")
@@ -128,7 +138,8 @@ def table(text: str) -> Table:
                 name,
                 tuple(words),
                 tuple(conditions.split()),
-                target,
+                kind,
+                named,
                 line,
                 frozenset(words[0].split("/")) if words and "*" not in words[0] else None,
             )
@@ -173,6 +184,10 @@ def _glob(text: str) -> re.Pattern[str]:
 
 def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     """Yield the rows that match a program; none for a dry run."""
+    return _matching(of, without_interpreter(of, invocation))
+
+
+def _matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
     rows = of.rows.get(name) or _of_family(of, name.lower())
     if rows:
@@ -188,12 +203,25 @@ def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
         rows += tuple(row for row in of.rows.get(ANY, ()) if any(word in one for word in row.words for one in options))
     if not rows or is_dry(argv):
         return
-    upstream = invocation.upstream
-    source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
-    text = " ".join(filter(None, (*map(_apart, argv), source, invocation.stdin)))[:_MAX_TEXT_CHARS] or " "
+    text = _text(invocation)
     for row in rows:
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row
+
+
+def _text(invocation: Invocation) -> str:
+    upstream = invocation.upstream
+    source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
+    words = map(_apart, invocation.argv[1:_MAX_WORDS])
+    return " ".join(filter(None, (*words, source, invocation.stdin)))[:_MAX_TEXT_CHARS] or " "
+
+
+def without_interpreter(of: Table, invocation: Invocation) -> Invocation:
+    """Return `php artisan x` as `artisan x`."""
+    argv = invocation.argv
+    if len(argv) > 1 and argv[0] in _INTERPRETERS and argv[1].rpartition("/")[2] in of.rows:
+        return replaced(invocation, argv=argv[1:])
+    return invocation
 
 
 def is_dry(argv: Sequence[str]) -> bool:
@@ -235,8 +263,8 @@ def _of_family(of: Table, name: str) -> tuple[Row, ...]:
     """Return the rows of a command in lower case, or of all with its beginning: `remove-aduser`, `mkfs.ext4`."""
     rows = of.rows.get(name, ())
     for mark in "-.":
-        begin, found, _ = name.partition(mark)
-        rows = rows or (of.rows.get(f"{begin}{mark}*", ()) if found else ())
+        if not rows and mark in name:
+            rows = of.rows.get(f"{name.partition(mark)[0]}{mark}*", ())
     return rows
 
 
@@ -297,7 +325,8 @@ def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
 def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
     """Yield the effects of a program by the rows of a table; for each effect, the first matching row."""
     seen: set[ActEffect] = set()
-    for row in matching(of, invocation):
+    invocation = without_interpreter(of, invocation)
+    for row in _matching(of, invocation):
         if row.effect in seen:
             continue
         seen.add(row.effect)
@@ -315,7 +344,9 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
 
 def _lost(row: Row, verb: str, name: str, invocation: Invocation) -> Destruction:
     """Return the loss of what is called so, with the badness that its name shows."""
-    kind = row.target.partition(":")[0] if ":" in row.target else invocation.name.lower()
+    kind = row.kind or invocation.name.lower()
+    if kind == "words":
+        kind = "/".join(_named("words", row, invocation))
     if kind in _PATHS:
         return lost_path(verb, invocation, name, everything=kind == "tree")
     if kind in ("object", "objects"):
@@ -344,13 +375,12 @@ def _object(verb: str, place: str, *, everything: bool) -> Destruction:
 
 
 def _targets(row: Row, invocation: Invocation) -> list[str]:
-    kind, colon, target = row.target.partition(":") if "{" in row.target else row.target.rpartition(":")
-    named = _composed(target, row, invocation) if "{" in target else _named(target, row, invocation)
+    named = (_composed if "{" in row.target else _named)(row.target, row, invocation)
     found = [name for name in named if name not in (STDIN, "")]
-    if colon and kind == "disk":
+    if row.kind == "disk":
         disks = [name for name in found if is_disk(invocation.path(name))]
         return disks or [name for name in found[-1:] if "/" in name or "." in name]
-    return found or ([] if colon and kind in _PATHS else [" ".join(invocation.argv)[:_MAX_NAME_CHARS]])
+    return found or ([] if row.kind in _PATHS else [" ".join(invocation.argv)[:_MAX_NAME_CHARS]])
 
 
 def _composed(target: str, row: Row, invocation: Invocation) -> list[str]:
@@ -370,7 +400,9 @@ def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
     argv = invocation.argv[1:_MAX_WORDS]
     found: list[str] = []
     for expected in target.split(","):
-        if expected == ".":
+        if expected[:1] == expected[-1:] == "/":
+            found += _pattern(expected[1:-1]).findall(_text(invocation))
+        elif expected == ".":
             found.append(invocation.path("."))
         elif expected[:1] == "'":
             found.append(expected.strip("'"))

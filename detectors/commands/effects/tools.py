@@ -8,14 +8,14 @@ A line of `SETTINGS` is `effect | argument | value`, both full-match patterns, f
 Misses: uninformative names; service-specific argument names.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -66,10 +66,9 @@ class Name(NamedTuple):
     never: frozenset[str]
 
 
-def _names(lines: Iterable[str]) -> tuple[Name, ...]:
+def _names() -> tuple[Name, ...]:
     rows = []
-    for line in lines:
-        effect, verbs, things = (cell.strip() for cell in line.split("|"))
+    for effect, verbs, things in cells_of("tools"):
         listed = things.split()
         rows.append(
             Name(
@@ -82,13 +81,12 @@ def _names(lines: Iterable[str]) -> tuple[Name, ...]:
     return tuple(rows)
 
 
-NAMES = _names(rows_of("tools"))
+NAMES = _names()
 
 _MAX_SETTING_CHARS = 120
 
 
-def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
-    effect, named, valued = (cell.strip() for cell in line.split(" | "))
+def _setting(effect: str, named: str, valued: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     return (
         ActEffect(effect),
         re.compile(rf"\A(?=[\w.]{{0,{_MAX_SETTING_CHARS}}}\Z)(?:{named})", re.IGNORECASE),
@@ -96,7 +94,7 @@ def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     )
 
 
-SETTINGS = tuple(map(_setting, rows_of("arguments")))
+SETTINGS = tuple(starmap(_setting, cells_of("arguments")))
 _BY_VERB = {verb: tuple(row for row in NAMES if verb in row.verbs) for row_ in NAMES for verb in row_.verbs}
 
 _SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS)) - {"bulk", "mass", "batch"}
