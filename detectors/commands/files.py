@@ -11,6 +11,7 @@ from msgspec.structs import replace as replaced
 
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.finder import find_deletes, find_results
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -36,10 +37,7 @@ _PUT_OUT_NOTHING = {
     **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"\A-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
 }
 """Arguments with which a program prints nothing."""
-_READERS = frozenset(listed("""
-    sort grep egrep fgrep rg jq yq awk gawk sed cat cut uniq head tail tr iconv xmllint column fold fmt tac rev nl
-    paste comm join csvcut mlr envsubst
-"""))  # fmt: skip
+_READERS = words_of("filters without other effects")
 """Filters without other effects: redirected into their own input file, they empty it."""
 _EMPTY_LINE_BY_CUSTOM = listed(".py .md .txt .gitkeep .keep .gitignore .ts .js .log .env .nojekyll")
 _LOG = re.compile(r"\A(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")

@@ -19,7 +19,6 @@ from haltline.detectors.commands.model import (
     Badness,
     Destruction,
     cached_by_text,
-    listed,
 )
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
@@ -34,6 +33,7 @@ from haltline.detectors.commands.programs import (
     named,
     windows,
 )
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.script_files import (
     cells,
     moved,
@@ -73,11 +73,7 @@ _TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     **forges.TOOLS,
     **windows.TOOLS,
 }
-PRODUCING = frozenset(listed("""
-    python python2 python3 pypy node deno bun ruby perl php java make cmake ninja npm npx yarn pnpm cargo go mvn
-    gradle dotnet docker pytest tox nox sphinx-build jupyter uv poetry rake bundle Rscript julia psql terraform
-    manage.py rails flask alembic django-admin bash sh zsh
-"""))  # fmt: skip
+PRODUCING = words_of("programs that leave files")
 """Programs that may leave files which the command line does not name."""
 _HELP = "--help"
 _VERSION = "--version"

@@ -14,28 +14,18 @@ from itertools import islice, starmap
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.effects.languages import in_english
-from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
-_AT_THE_END = frozenset(listed("""
-    archive send publish pay refund checkout purchase buy sell broadcast terminate deactivate suspend ban revoke
-    withdraw disable deploy restore rollback create submit format flush prune evict overwrite payroll transfer execute
-"""))  # fmt: skip
+_AT_THE_END = words_of("verbs at the end of a name")
 """Verbs that may be the last word of a name: `order_submit`."""
-_READS = frozenset(listed("""
-    get list read search find describe show view fetch count check query select is has can may should preview plan
-    simulate validate verify test estimate explain ask suggest calculate quote draft lookup compare analyze watch poll
-    wait export download render undo think dry track monitor log say inspect review retrieve load open browse diff
-    summarize remember recall_memory unban
-"""))  # fmt: skip
+_READS = words_of("verbs that only read")
 """First words in names of tools that only read, or undo."""
 _LOOKS_ALONE = frozenset(("status", "info", "history", "logs", "details", "health", "help", "ls", "metrics", "state"))
 """Operations that only read if the name has no other word."""
-_MODIFIERS = frozenset(listed("""
-    safe soft force do try admin api auto tool my perform exec run async really user please
-"""))  # fmt: skip
+_MODIFIERS = words_of("words before a verb")
 _AGREES = frozenset(("accept", "approve", "sign", "send", "publish"))
 """Verbs that finalize a draft."""
 _OPENED = frozenset(("port", "ports", "firewall", "door", "doors", "gate", "valve", "world", "public"))
@@ -43,11 +33,7 @@ _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "ba
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
                    "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl", "vorgang", "orden",
                    "comando", "ordre", "commande")  # fmt: skip
-_CHANGES = frozenset(listed("""
-    set update put patch modify configure change edit scale apply create add share enable disable alter grant assign
-    authorize attach manage upsert save sync mirror copy restore import load upload resize invite publish send post
-    deploy open make notify broadcast expire reconfigure chmod kubectl adjust alter toggle
-"""))  # fmt: skip
+_CHANGES = words_of("verbs that change settings")
 """Verbs of tools whose arguments are settings."""
 _SAYS_OPERATION = frozenset((*_OPERATION_ARGS, "service"))
 _MANY_RECIPIENTS = 10

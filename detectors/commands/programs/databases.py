@@ -15,7 +15,7 @@ from haltline.detectors.commands.model import LOSSES, Badness, Destruction, list
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell.carriers import CARRIERS
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
@@ -129,10 +129,7 @@ def _databricks(invocation: Invocation) -> Iterator[Destruction]:
     yield from generic(invocation)
 
 
-_GENERIC_VERBS = frozenset(listed("""
-    delete destroy drop purge rm truncate wipe erase nuke obliterate terminate decommission deprovision deregister
-    unpublish deactivate
-"""))  # fmt: skip
+_GENERIC_VERBS = words_of("verbs of programs that destroy")
 _GENERIC_ENDS = frozenset(("flush", "clear", "empty", "remove", "disable"))
 _MILD = frozenset(("cache", "caches", "dns", "log", "logs", "test", "screen", "history", "buffer", "label", "tag"))
 _STATEMENT = re.compile(
@@ -140,16 +137,7 @@ _STATEMENT = re.compile(
 )
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
-_TALKS = frozenset(listed("""
-    echo printf grep egrep fgrep rg ag ack test [ man help which type less cat head tail ls make npm yarn pnpm cargo
-    poetry go pytest tox bundle rake mvn gradle just task say logger wall jq yq sort diff cut tr ip set alias export
-    read expr cd for case tmux screen vim sed awk tar zip ssh nmcli route brctl ovs-vsctl tc hg svn bd td todo op pass
-    xclip pip pipx uv conda brew apt apt-get yum dnf apk nft ufw iptables ip6tables systemctl zfs zpool btrfs vgremove
-    lvremove hdfs hadoop etcdctl diskutil crontab docker helm fdisk sfdisk sgdisk parted cryptsetup mdadm nvme hdparm
-    shred gio rar zip 7z aws gcloud gsutil az bq mc s3cmd s5cmd azcopy rclone terraform gh glab
-    dbt rails rake prisma
-    artisan alembic flask mix supabase sequelize typeorm flyway liquibase goose knex dbmate diesel
-"""))  # fmt: skip
+_TALKS = words_of("programs that are not guessed about")
 _CARRY = frozenset((
     *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
     "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",

@@ -5,6 +5,7 @@ Misses: nothing of its own; each file's reader says what it misses.
 
 from functools import cache
 from importlib.resources import files
+from itertools import chain
 
 from haltline.schemas import expressions as re
 
@@ -33,7 +34,11 @@ def words_of(name: str) -> frozenset[str]:
 
 @cache
 def _words() -> dict[str, frozenset[str]]:
-    return {name: frozenset(words.split()) for name, words in cells_of("words")}
+    found: dict[str, frozenset[str]] = {}
+    for name, words in cells_of("words"):
+        each = (found[word[1:]] if word[0] == "@" else (word,) for word in words.split())
+        found[name] = frozenset(chain.from_iterable(each))
+    return found
 
 
 def examples_of(name: str) -> list[tuple[str, bool, str]]:
