@@ -1,4 +1,7 @@
-"""The readers of programs whose effects no row can say, by the name of the program."""
+"""The readers of programs whose effects no row can say, by the name of the program.
+
+Misses: nothing of its own; each reader says what it misses.
+"""
 
 from collections.abc import Callable, Iterator, Mapping
 
