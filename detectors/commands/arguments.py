@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.rows import words_of
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
@@ -18,12 +18,7 @@ MAX_DEPTH = 4
 _MAX_NODES = 512
 MAX_JSON_CHARS = 64 * 1024
 MAX_ID_CHARS = 480
-_NOT_A_NAME = frozenset(listed("""
-    reason request_id requestid confirm confirmed force dry_run comment description token recursive note message
-    cascade call_id idempotency_key trace_id timestamp server_name method http_method verb op operation mode type
-    service service_name region owner element jsonrpc limit timeout author operation_name tool tool_name purge
-    permanent
-"""))  # fmt: skip
+_NOT_A_NAME = words_of("arguments about the call")
 
 
 def decoded(value: Any) -> Any:

@@ -11,10 +11,13 @@ names that the program chooses (`mktemp`), uploaded objects, what clouds and clu
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
+from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.files import redirections
 from haltline.detectors.commands.model import MADE_AGAIN, MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
+from haltline.detectors.commands.programs import databases
+from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
@@ -23,6 +26,9 @@ from haltline.detectors.commands.surroundings import placed_in
 from haltline.schemas import expressions as re
 
 Reader = Callable[[Invocation], Iterator[str]]
+
+_MADE = rows.table("\n".join(f"destroys | {line}" for line in rows_of("creations")))
+"""Of these rows only the target counts."""
 
 _WRITES = re.compile(r">(?<!2>)(?!&|[ \t]*/dev/null)")
 _WRITING = frozenset((">", ">|", "&>"))
@@ -52,6 +58,7 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
         reader = _TOOLS.get(invocation.name)
         if reader is not None:
             found.update((placed_in(target, invocation), None) for target in reader(invocation))
+        found.update((placed_in(made.target, invocation), None) for made in rows.acts(_MADE, invocation))
         if len(found) >= MAX_FOUND:
             break
     return tuple(found)[:MAX_FOUND]
@@ -72,10 +79,6 @@ def _is_log(appends: bool, target: str) -> bool:
 
 def _paths(invocation: Invocation, names: Iterable[str]) -> Iterator[str]:
     return (f"path={invocation.path(name)}" for name in names)
-
-
-def _virtualenv(invocation: Invocation) -> Iterator[str]:
-    return _paths(invocation, invocation.options("-p --python").operands)
 
 
 def _mkdir(invocation: Invocation) -> Iterator[str]:
@@ -123,25 +126,11 @@ def _sed(invocation: Invocation) -> Iterator[str]:
             yield f"path={invocation.path(operand)}{suffix}"
 
 
-def _output_option(*names: str) -> Reader:
-    def read(invocation: Invocation) -> Iterator[str]:
-        files = invocation.options(f"{' '.join(names)} -X -H -d -u -b -T -t").values(*names)
-        return _paths(invocation, (file for file in files if file not in ("-", "") and not file.startswith("/dev/")))
-
-    return read
-
-
-def _curl(invocation: Invocation) -> Iterator[str]:
-    """The output files; and what a PUT makes, or changes, under the address that a DELETE would delete."""
-    yield from _output_option("-o", "--output")(invocation)
+def _put(invocation: Invocation) -> Iterator[str]:
+    """What a PUT of curl makes, or changes, under the address that a DELETE would delete."""
     options = invocation.options("-X --request -o --output -X -H -d -u -b -T -t --data --json --data-binary --data-raw")
     if options.value("-X", "--request") == "PUT":
         yield from (f"{MADE_AGAIN}url={url}" for url in options.operands[:1])
-
-
-def _dd(invocation: Invocation) -> Iterator[str]:
-    words = (word for word in invocation.argv[1:] if word.startswith("of=") and not word.startswith("of=/dev/"))
-    return _paths(invocation, (word[3:] for word in words))
 
 
 def _git(invocation: Invocation) -> Iterator[str]:
@@ -169,43 +158,12 @@ def _git(invocation: Invocation) -> Iterator[str]:
         yield f"{subcommand}={words[1]}"
 
 
-def _sql(*valued: str) -> Reader:
-    def read(invocation: Invocation) -> Iterator[str]:
-        options = parse(invocation.argv[1:], frozenset(valued))
-        for text in (*options.values(*valued), *options.operands, invocation.stdin or ""):
-            if "create" in text.lower():
-                yield from sql_creations(text)
-
-    return read
-
-
-def _createdb(invocation: Invocation) -> Iterator[str]:
-    return (f"database={name}" for name in invocation.options("-h -p -U -O -T -E").operands[:1])
-
-
-def _prisma(invocation: Invocation) -> Iterator[str]:
-    """`prisma init --datasource-provider sqlite`: the database of the new project is a file in it."""
-    options = invocation.options("--datasource-provider --url --output")
-    if options.operands[:1] == ("init",) and "sqlite" in options.values("--datasource-provider"):
-        yield f"database={invocation.path('.')}"
-
-
-def _docker(invocation: Invocation) -> Iterator[str]:
-    options = invocation.options("--name -t --tag -f --file -p --project-name --profile --env-file")
-    words = options.operands
-    if words[:1] in (("run",), ("create",)):
-        yield from (f"container={name}" for name in options.values("--name"))
-    elif words[:2] == ("compose", "up"):
-        yield from (f"volume={name}/*" for name in options.values("-p", "--project-name"))
-    elif "build" in words[:2]:
-        yield from (f"image={name}" for name in options.values("-t", "--tag"))
-
-
-def _kubectl(invocation: Invocation) -> Iterator[str]:
-    options = invocation.options("-n --namespace --context")
-    words, namespace = options.operands, options.value("-n", "--namespace")
-    if words[:1] == ("run",) and len(words) > 1:
-        yield f"k8s=pod/{words[1]}{f'@{namespace}' if namespace else ''}"
+def _sql(invocation: Invocation) -> Iterator[str]:
+    client = databases.CLIENTS[invocation.name]
+    options = parse(invocation.argv[1:], client.value_options | {*client.sql_options})
+    for text in (*options.values(*client.sql_options), *options.operands, invocation.stdin or ""):
+        if "create" in text.lower():
+            yield from sql_creations(text)
 
 
 def _start(invocation: Invocation) -> Iterator[str]:
@@ -222,21 +180,9 @@ _TOOLS: Mapping[str, Reader] = {
     "tee": _tee,
     "touch": _touch,
     "mkdir": _mkdir,
-    "virtualenv": _virtualenv,
     **dict.fromkeys(("cp", "mv", "install", "ln", "scp"), _copy),
-    "wget": _output_option("-O", "--output-document"),
-    "curl": _curl,
-    "dd": _dd,
+    "curl": _put,
     "git": _git,
-    "psql": _sql("-c", "--command"),
-    "mysql": _sql("-e", "--execute"),
-    "duckdb": _sql("-c"),
-    "clickhouse-client": _sql("-q", "--query"),
-    "snowsql": _sql("-q"),
-    **dict.fromkeys(("sqlite", "bq"), _sql()),
-    "createdb": _createdb,
-    "prisma": _prisma,
-    "docker": _docker,
-    "kubectl": _kubectl,
+    **dict.fromkeys(databases.CLIENTS, _sql),
     **dict.fromkeys(("python", "django-admin", "manage.py", "uv"), _start),
 }

@@ -11,6 +11,7 @@ from msgspec.structs import replace as replaced
 
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.paths import badness
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.finder import find_deletes, find_results
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -36,10 +37,7 @@ _PUT_OUT_NOTHING = {
     **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"\A-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
 }
 """Arguments with which a program prints nothing."""
-_READERS = frozenset(listed("""
-    sort grep egrep fgrep rg jq yq awk gawk sed cat cut uniq head tail tr iconv xmllint column fold fmt tac rev nl
-    paste comm join csvcut mlr envsubst
-"""))  # fmt: skip
+_READERS = words_of("filters without other effects")
 """Filters without other effects: redirected into their own input file, they empty it."""
 _EMPTY_LINE_BY_CUSTOM = listed(".py .md .txt .gitkeep .keep .gitignore .ts .js .log .env .nojekyll")
 _LOG = re.compile(r"\A(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
@@ -49,6 +47,7 @@ _OWN_OUTPUT = re.compile(
     r"(?:\.(?:txt|csv|json|md|html|xml))?)"
 )
 """Names of files in the working directory to which programs write their output."""
+_EMPTIES = frozenset(("truncate", OPENED))
 _TRUNCATING = frozenset((">", ">|", "&>"))
 
 _WINDOWS_HOME = re.compile(r"^(?:%userprofile%|\$env:userprofile|\$\{env:userprofile\})(?=[\\/]|$)", re.IGNORECASE)
@@ -66,7 +65,10 @@ def lost_path(verb: str, invocation: Invocation, argument: str, *, everything: b
     path = invocation.path(argument)
     if is_disk(path):
         return device_loss(verb, path)
-    return Destruction(verb, f"path={path}", badness(path, everything=everything, start=invocation.start))
+    bad = badness(path, everything=everything, start=invocation.start)
+    if verb in _EMPTIES and _OWN_OUTPUT.fullmatch(path) is not None:
+        bad = min(bad, Badness.SCRATCH)
+    return Destruction(verb, f"path={path}", bad)
 
 
 def _lost_on_drive(verb: str, path: str, *, everything: bool) -> Destruction:
@@ -94,21 +96,6 @@ def device_loss(verb: str, path: str) -> Destruction:
     return Destruction(verb, f"device={path}", bad)
 
 
-def _paths(
-    verb: str, *value_options: str, recursive: tuple[str, ...] = (), dry: tuple[str, ...] = (), always: bool = False
-) -> Callable[[Invocation], Iterator[Destruction]]:
-    """Return a reader of commands whose operands are the lost paths."""
-    takes_value = frozenset(value_options)
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:], takes_value)
-        if not options.has(*dry):
-            for operand in options.operands:
-                yield lost_path(verb, invocation, operand, everything=always or options.has(*recursive))
-
-    return read
-
-
 def _rm(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options()
     everything = options.has("-r", "-R", "--recursive")
@@ -124,14 +111,6 @@ def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
     for operand in invocation.options().operands:
         lost = lost_path("rmdir", invocation, operand)
         yield Destruction(lost.verb, lost.target, min(lost.badness, Badness.PLAIN))
-
-
-def _truncate(invocation: Invocation) -> Iterator[Destruction]:
-    options = invocation.options("-s --size -r --reference")
-    size = (options.value("-s", "--size") or "").lstrip()
-    if re.fullmatch(r"0+[A-Za-z]*|\d{1,2}", size) or size.startswith(("-", "<")):
-        for operand in options.operands:
-            yield _emptied("truncate", invocation, operand)
 
 
 def _mv(invocation: Invocation) -> Iterator[Destruction]:
@@ -160,22 +139,6 @@ def _moved_away(invocation: Invocation, sources: tuple[str, ...], destination: s
             yield replace(lost, reversible=True, badness=min(lost.badness, Badness.PLAIN))
 
 
-def _cp(invocation: Invocation) -> Iterator[Destruction]:
-    operands = invocation.options().operands
-    if len(operands) > 1 and operands[0] == "/dev/null":
-        for operand in operands[1:]:
-            yield _emptied("truncate", invocation, operand)
-    elif len(operands) > 1 and is_disk(operands[-1]):
-        yield device_loss("write_device", operands[-1])
-
-
-def _sort(invocation: Invocation) -> Iterator[Destruction]:
-    options = invocation.options("-o --output -k -t -S -T")
-    if options.operands == ("/dev/null",):
-        for file in options.values("-o", "--output"):
-            yield _emptied("truncate", invocation, file)
-
-
 def _find(invocation: Invocation) -> Iterator[Destruction]:
     if find_deletes(invocation):
         for result in find_results(invocation):
@@ -183,62 +146,30 @@ def _find(invocation: Invocation) -> Iterator[Destruction]:
             yield lost_path("find_delete", invocation, result, everything=everything)
 
 
-def _mirror(verb: str, delete_options: tuple[str, ...]) -> Callable[[Invocation], Iterator[Destruction]]:
-    """Return a reader of `rsync --delete source destination` and similar programs."""
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = invocation.options("-e --rsh --exclude --include -f --filter")
-        if options.has("-n", "--dry-run") or len(options.operands) < 2 or not options.has(*delete_options):
-            return
-        destination = options.operands[-1]
-        if ":" in destination.partition("/")[0]:
-            yield Destruction(verb, f"path={destination}", Badness.PLAIN)
-        else:
-            yield lost_path(verb, invocation, destination, everything=True)
-
-    return read
+def _rsync(invocation: Invocation) -> Iterator[Destruction]:
+    """`rsync --delete source destination`."""
+    options = invocation.options("-e --rsh --exclude --include -f --filter")
+    deletes = any(option == "--del" or option.startswith("--delete") for option in options.options)
+    if options.has("-n", "--dry-run") or len(options.operands) < 2 or not deletes:
+        return
+    destination = options.operands[-1]
+    if ":" in destination.partition("/")[0]:
+        yield Destruction("rsync_delete", f"path={destination}", Badness.PLAIN)
+    else:
+        yield lost_path("rsync_delete", invocation, destination, everything=True)
 
 
-def _after_word(verb: str, *words: str) -> Callable[[Invocation], Iterator[Destruction]]:
-    """Return a reader of `gio trash PATH`: the operands after one of the words are lost; or all operands."""
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        operands = invocation.options().operands
-        if words and operands[:1] and operands[0] not in words:
-            return
-        for operand in operands[bool(words) :]:
-            yield lost_path(verb, invocation, operand, everything=True)
-
-    return read
-
-
-def _archive(verb: str, *, only_with: tuple[str, ...], skip: int) -> Callable[[Invocation], Iterator[Destruction]]:
-    """Return a reader of archivers that remove the packed files."""
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        words = invocation.argv[1:]
-        short = {letter for word in words if word[:1] == "-" and word[:2] != "--" for letter in word[1:]}
-        if not any(option in words or (len(option) == 1 and option in short) for option in only_with):
-            return
-        kept = [word for word in words if word not in only_with or word[:1] != "-"]
-        operands = parse(kept, frozenset(("-f", "--file", "-C"))).operands
-        if invocation.name == "tar" and words[0].isalpha():  # `tar czf ARCHIVE`
+def _tar(invocation: Invocation) -> Iterator[Destruction]:
+    """The files that are packed with `--remove-files`."""
+    words = invocation.argv[1:]
+    if "--remove-files" in words:
+        operands = parse(
+            [word for word in words if word != "--remove-files"], frozenset(("-f", "--file", "-C"))
+        ).operands
+        if words[0].isalpha():  # `tar czf ARCHIVE`
             operands = operands[1 + ("f" in words[0]) :]
-        for operand in operands[skip:]:
-            yield lost_path(verb, invocation, operand, everything=True)
-
-    return read
-
-
-def _over(verb: str, *value_options: str) -> Callable[[Invocation], Iterator[Destruction]]:
-    """Return a reader of `install /dev/null PATH`, `ln -sf /dev/null PATH`."""
-
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        operands = parse(invocation.argv[1:], frozenset(value_options)).operands
-        if len(operands) == 2 and operands[0] == "/dev/null":
-            yield lost_path(verb, invocation, operands[1])
-
-    return read
+        for operand in operands:
+            yield lost_path("archive_remove", invocation, operand, everything=True)
 
 
 def _tee(invocation: Invocation) -> Iterator[Destruction]:
@@ -248,7 +179,7 @@ def _tee(invocation: Invocation) -> Iterator[Destruction]:
     if (invocation.reads == "/dev/null" or _is_empty(invocation)) and not options.has("-a", "--append"):
         for operand in options.operands:
             if not operand.startswith("/dev/"):
-                yield _emptied("truncate", invocation, operand)
+                yield lost_path("truncate", invocation, operand)
 
 
 def _is_empty(invocation: Invocation) -> bool:
@@ -260,33 +191,13 @@ def _is_empty(invocation: Invocation) -> bool:
 TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "rm": _rm,
     "rmdir": _rmdir,
-    "unlink": _paths("unlink"),
-    "wipe": _paths("wipe", recursive=("-r",)),
-    "rimraf": _paths("rimraf", always=True),
-    "del-cli": _paths("rm", dry=("--dry-run", "-d"), always=True),
-    "srm": _paths("srm", always=True),
-    "trash-put": _paths("trash", always=True),
-    "trash": _paths("trash", always=True),
-    "gio": _after_word("trash", "trash", "remove"),
-    **dict.fromkeys(("7z", "7za", "7zz", "7zr"), _archive("archive_remove", only_with=("-sdel",), skip=2)),
-    "rar": _archive("archive_remove", only_with=("m", "mf", "-df", "-dw"), skip=2),
-    "zip": _archive("archive_remove", only_with=("m", "--move"), skip=1),
-    "tar": _archive("archive_remove", only_with=("--remove-files",), skip=0),
-    "install": _over("truncate", "-m", "-o", "-g"),
-    "ln": _over("truncate"),
+    "tar": _tar,
     "tee": _tee,
     "sponge": _tee,
-    "shred": _paths("shred", "-n", "--iterations", "-s", "--size", "--random-source"),
-    "truncate": _truncate,
     "mv": _mv,
-    "cp": _cp,
     "find": _find,
-    "sort": _sort,
-    "rsync": _mirror(
-        "rsync_delete",
-        ("--delete", "--del", *(f"--delete-{when}" for when in ("before", "during", "after", "delay", "excluded"))),
-    ),
-}  # fmt: skip
+    "rsync": _rsync,
+}
 
 
 def redirections(invocation: Invocation) -> Iterator[Destruction]:
@@ -300,9 +211,9 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
             if _writes_nothing(invocation):
                 is_heredoc = invocation.argv == ("cat",) and not invocation.reads and invocation.upstream is None
                 is_made = not invocation.argv or invocation.name in _SILENT or is_heredoc
-                yield _emptied(OPENED if is_made else "truncate", invocation, target)
+                yield lost_path(OPENED if is_made else "truncate", invocation, target)
             elif _writes_a_blank_line(invocation, path) or _reads_it(invocation, target):
-                yield _emptied("truncate", invocation, target)
+                yield lost_path("truncate", invocation, target)
 
 
 _OPENS = re.compile(
@@ -315,13 +226,6 @@ def _opened(invocation: Invocation, target: str) -> Iterator[Destruction]:
     path = invocation.path(target)
     if _OPENS.search(path) is not None:
         yield Destruction("grant_by_file", f"path={path}", Badness.PLAIN, ActEffect.EXPOSES)
-
-
-def _emptied(verb: str, invocation: Invocation, target: str) -> Destruction:
-    lost = lost_path(verb, invocation, target)
-    if _OWN_OUTPUT.fullmatch(lost.target.removeprefix("path=")) is not None:
-        return replace(lost, badness=min(lost.badness, Badness.SCRATCH))
-    return lost
 
 
 def _writes_a_blank_line(invocation: Invocation, path: str) -> bool:

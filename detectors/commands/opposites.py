@@ -12,8 +12,9 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from haltline.detectors.commands.model import LOSSES, MADE_AGAIN, MAX_COMMAND_CHARS, cached_by_text, listed, placed
+from haltline.detectors.commands.model import LOSSES, MADE_AGAIN, MAX_COMMAND_CHARS, cached_by_text, placed
 from haltline.detectors.commands.reading import losses_by
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
@@ -39,14 +40,7 @@ _AGAIN = {
 _OF_WORD = {f"create{mark}": _OPPOSITES["create"] for mark in "-:"}
 """Of a verb inside of a word: `create-table`."""
 _MAY = re.compile(r"\b(?:create|mb|mk|new|init|install|add|up|deploy|apply|converge|upgrade)\b")
-_PROGRAMS = frozenset(listed("""
-    aws awslocal gcloud gsutil az bq doctl linode-cli hcloud scw vultr-cli civo ibmcloud oci openstack heroku fly flyctl
-    supabase neonctl neon turso pscale planetscale railway render vercel netlify wrangler firebase mongocli atlas
-    confluent aiven avn upstash eksctl kubectl helm argocd flux docker pulumi terraform gh glab op bw doppler vault
-    consul nomad
-    cdk serverless sls sst vagrant molecule
-    kafka-topics kafka-topics.sh rabbitmqadmin influx mysqladmin mc s3cmd databricks snow lxc incus multipass virsh
-"""))  # fmt: skip
+_PROGRAMS = words_of("programs whose verbs have opposites")
 """Programs whose verbs have opposites; those that make files are read by `creations`."""
 _FORCED = {"rb": ("--force",), "down": ("-v",)}
 _WITH_A_TYPE = (("secret",), ("service",), ("svc",))

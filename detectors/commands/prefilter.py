@@ -7,59 +7,48 @@ case, as written and again without quotes, since `r'm'` and `r\m` are `rm` to a 
 Misses: a word that is concatenated by `xargs -I` or `find -exec` (`r{}`).
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
 from haltline.detectors.commands.effects.programs import WORDS, may_act
 from haltline.detectors.commands.effects.statements import MAYBE
 from haltline.detectors.commands.model import cached_by_text
+from haltline.detectors.commands.programs import databases, http
+from haltline.detectors.commands.programs.table import READERS
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
+from haltline.detectors.commands.shell.wrappers import SYNONYMS
 from haltline.schemas import expressions as re
+
+_FIRST = re.compile(r"[a-z0-9_]+")
 
 
 def _words(text: str) -> frozenset[bytes]:
     return frozenset(word.encode() for line in text.splitlines() for word in line.partition("# ")[0].split())
 
 
-_DESTROYS = _words("""
-    # files and devices
-    rm rmdir unlink shred truncate wipe rimraf del delete dd mkfs mke2fs mkswap newfs wipefs fdisk sfdisk sgdisk
-    parted blkdiscard badblocks cryptsetup mdadm nvme hdparm pvremove vgremove lvremove destroy labelclear
-    # programs inside the command line
-    remove removedirs rmtree rmsync unlinksync rmdirsync removesync emptydirsync rm_rf rm_r rm_f remove_dir
-    remove_entry remove_tree
-    # databases, stores, brokers
-    drop dropdb overwrite vacuum dropdatabase deletemany deleteone flushall flushdb flush reset reset_db fresh refresh
-    downgrade undo purge xdelete
-    # containers, clusters, clouds
-    rmi prune leave down drain replicas un uninstall terminate deregister deletion rb rmdirs deletefile gsutil rclone
-    # the machine
-    crontab iptables ip6tables autoremove erase unpublish chmod chown chgrp shutdown poweroff halt reboot kexec soft
-    kill diskutil
-    # files and secrets that are kept elsewhere
-    rmr expunge
-    # Windows
-    ri rd clc irm iwr invoke encodedcommand enc getline content erase trash srm sdel absent ed ex vi vim nvim inplace
-    sponge emacs
-    # statements
-    grpcurl evans websocat wscat grant superuser updatemany bulkwrite expireafterseconds grantrolestouser
-    default_time_to_live flashback detach revoke trash nopasswd authorized_keys sudoers cron
-    # destructive words in names of commands, and other programs
-    pg_drop_replication_slot drop_chunks lo_unlink pg_resetwal flyway liquibase goose knex dbmate
-    zip rar
-    nuke teardown obliterate decommission deprovision deactivate unlogged recovery archive_mode
-""")  # fmt: skip
+def _pieces(names: Iterable[str]) -> frozenset[bytes]:
+    """Return the names as words of a command line; of several words the first."""
+    return frozenset(_FIRST.findall(name.lower())[0].encode() for name in names)
+
+
+_NAMES_OF_CLIENTS = (*databases.TOOLS, *(name for name, same in SYNONYMS.items() if same[0] in databases.TOOLS))
+_DESTROYS = (
+    _pieces(words_of("verbs of programs that destroy") | words_of("verbs of scripts that destroy data"))
+    | _pieces(words_of("signs of a loss"))
+    | _pieces(frozenset(READERS) - {*_NAMES_OF_CLIENTS} - words_of("programs that destroy with another word"))
+)
+"""Words that a line is parsed for: verbs, signs in what it runs or writes, and programs with a reader."""
 # These are destructive only together with others: see _has_word.
-_GIT = _words("hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
+_GIT = _words("prune hard merge clean checkout restore switch push branch stash reflog filter gc tag worktree update")
 # With one of these the text is checked as code, see _by_script.
 _INTERPRETERS = _words("""
     python python2 python3 pypy ipython node deno bun ruby perl php lua luajit rscript julia groovy osascript expect
     elixir curl wget rails artisan manage flask mix iex scala wp drush
 """)  # fmt: skip
-_CLIENTS = _words("curl wget http https xh curlie")
-_CLIENTS_OF_SQL = _words("""
-    psql mysql mariadb sqlplus clickhouse mongosh mongo cqlsh snowsql duckdb sqlcmd gremlin arangosh redis
-""")
+_CLIENTS = _pieces(http.TOOLS)
+_CLIENTS_OF_SQL = _pieces(_NAMES_OF_CLIENTS)
 _CHANGES_THERE = _words("post xpost put xput patch xpatch data json d request f form")
 _PAIRS = tuple(map(_words, (
     "update set", "update unset", "s update", "schema load", "row security", "alter table", "alter database",

@@ -1,6 +1,6 @@
 """The destructive effects of programs: one reader for each program, in one table."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
 from haltline.detectors.commands import files, surroundings, tool_name_severity
@@ -19,21 +19,12 @@ from haltline.detectors.commands.model import (
     Badness,
     Destruction,
     cached_by_text,
-    listed,
 )
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
-from haltline.detectors.commands.programs import (
-    cloud,
-    containers,
-    databases,
-    disks,
-    editors,
-    git,
-    http,
-    named,
-    windows,
-)
+from haltline.detectors.commands.programs import databases, named
+from haltline.detectors.commands.programs import table as readers
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.script_files import (
     cells,
     moved,
@@ -63,33 +54,7 @@ _USER = re.compile(r"^\s*(?:root|www-data|nobody|ubuntu|\w+)\s+(?=(?:/\S*/)?[a-z
 _RUN_HERE = re.compile(r"\./([\w.-]+)")
 
 
-def _both(
-    one: Callable[[Invocation], Iterator[Destruction]], other: Callable[[Invocation], Iterator[Destruction]]
-) -> Callable[[Invocation], Iterator[Destruction]]:
-    def read(invocation: Invocation) -> Iterator[Destruction]:
-        yield from one(invocation)
-        yield from other(invocation)
-
-    return read
-
-
-_TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
-    **files.TOOLS,
-    **disks.TOOLS,
-    **editors.TOOLS,
-    **git.TOOLS,
-    **databases.TOOLS,
-    **http.TOOLS,
-    **containers.TOOLS,
-    **cloud.TOOLS,
-    **windows.TOOLS,
-    "ruby": _both(databases.TOOLS["ruby"], editors.TOOLS["ruby"]),
-}
-PRODUCING = frozenset(listed("""
-    python python2 python3 pypy node deno bun ruby perl php java make cmake ninja npm npx yarn pnpm cargo go mvn
-    gradle dotnet docker pytest tox nox sphinx-build jupyter uv poetry rake bundle Rscript julia psql terraform
-    manage.py rails flask alembic django-admin bash sh zsh
-"""))  # fmt: skip
+PRODUCING = words_of("programs that leave files")
 """Programs that may leave files which the command line does not name."""
 _HELP = "--help"
 _VERSION = "--version"
@@ -281,7 +246,7 @@ def _losses_of(invocation: Invocation, depth: int, work: StepBudget) -> Iterator
             yield from _of_net(" ".join(invocation.argv[1:]), invocation.cwd, work)
     arguments = invocation.before_dashes()
     if _HELP not in arguments and arguments[-1:] != (_VERSION,):
-        reader, by_table = _reader(invocation.name), tuple(effects.acts(invocation))
+        reader, by_table = readers.reader(invocation.name), tuple(effects.acts(invocation))
         if reader is None and not any(act.effect in LOSSES and _names_a_thing(act, invocation) for act in by_table):
             reader = databases.generic  # a guess
         found = tuple(surroundings.seen_in(reader(invocation), invocation)) if reader is not None else ()
@@ -303,16 +268,12 @@ def _names_a_thing(act: Destruction, invocation: Invocation) -> bool:
     return not act.target.partition("=")[2].startswith(f"{invocation.argv[0]} ")
 
 
-def _reader(name: str) -> Callable[[Invocation], Iterator[Destruction]] | None:
-    return _TOOLS.get("mkfs" if name.startswith("mkfs.") else name) or windows.TOOLS.get(name.lower())
-
-
 def begins_with_program(text: str) -> bool:
     """Return whether a text begins with the name of a program that has a reader or rows in the table."""
     words = text.split(maxsplit=2)
     if words[:1] == ["sudo"]:
         words = words[1:]
-    return bool(words) and (_reader(words[0]) is not None or words[0] in effects.TABLE.rows)
+    return bool(words) and (readers.reader(words[0]) is not None or words[0] in effects.TABLE.rows)
 
 
 def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudget) -> Iterator[Destruction]:
@@ -342,7 +303,7 @@ def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudge
 
 def reader_of(invocation: Invocation) -> str:
     """Return the module whose reader finds a loss by the program; empty if none does."""
-    reader = _reader(invocation.name) or databases.generic
+    reader = readers.reader(invocation.name) or databases.generic
     if invocation.argv and any(True for _ in reader(invocation)):
         module = getattr(reader, "func", reader).__module__
         return module.removeprefix("haltline.detectors.").replace(".", "/") + ".py"

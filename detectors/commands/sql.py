@@ -14,15 +14,14 @@ from itertools import pairwise
 from haltline.detectors.commands.effects import statements
 from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.sql_tokens import END, Token, excludes_nothing, tokens_of
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
 
 _MAX_DEPTH = 3
 _MAX_TOKENS_OF_A_STATEMENT = 1000
-_EXECUTING = frozenset(listed("""
-    execute exec immediate prepare sp_executesql dblink_exec dblink query_to_xml set openquery run_command_on_workers
-"""))  # fmt: skip
+_EXECUTING = words_of("words of SQL that run a text")
 """Words before texts that are executed. `SET @s = '...'` stores one for a `PREPARE`."""
 _MAX_TOKENS_OF_A_CALL = 64
 _PLACEHOLDER = re.compile(r"%(?:\d+\$)?[IsL]")

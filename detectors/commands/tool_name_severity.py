@@ -10,29 +10,19 @@ from haltline.detectors.commands.model import Badness
 from haltline.detectors.commands.names import is_backup, is_for_tests, is_main_branch, is_production
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.rows import words_of
 from haltline.schemas.tool_names import destroying_verb, words
 
-_CERTAIN = frozenset(("delete", "drop", "truncate", "destroy", "purge", "wipe", "erase"))
+_CERTAIN = words_of("certain_verbs")
 """Verbs that mean a loss whatever the tool is; `remove`, `clear` or `reset` may mean less."""
-_VERBS = frozenset((
-    "delete", "drop", "truncate", "destroy", "purge", "wipe", "erase", "remove", "bulk", "batch", "hard", "all",
-))  # fmt: skip
-_HOLDS_MANY = frozenset((
-    "database", "databases", "db", "schema", "keyspace", "catalog", "bucket", "cluster", "namespace", "tenant", "vault",
-    "volume",
-))  # fmt: skip
-_WHOLE = frozenset(("repository", "repo", "project", "organization", "org", "account", "workspace", "zone", "site"))
-"""Things that hold many others, if the name ends with them: `delete_project`, but not `delete_project_label`."""
+_VERBS = words_of("verbs and words beside them")
+_HOLDS_MANY = words_of("things that hold many others")
+_WHOLE = words_of("things that hold many others, at the end of a name")
+"""`delete_project`, but not `delete_project_label`."""
 UNKNOWN = "unknown"
 """The target of an event without one."""
-_THING = frozenset((
-    "table", "view", "asset", "object", "file", "folder", "column", "index", "user", "partition", "dataset", "topic",
-    "queue", "job", "function", "collection", "instance", "branch", "model",
-))  # fmt: skip
-_ONE_OF_MANY = frozenset((
-    "row", "rows", "record", "records", "item", "items", "message", "messages", "comment", "comments", "key", "line",
-    "lines", "entry", "event", "document", "tag", "label", "reservation", "order",
-))  # fmt: skip
+_THING = words_of("things")
+_ONE_OF_MANY = words_of("one of many")
 
 
 def badness(action: str, target: str) -> Badness:

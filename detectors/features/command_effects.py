@@ -7,6 +7,7 @@ Accurate enough for the weight of a repetition (was there work in between?), and
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.rows import words_of
 from haltline.schemas import expressions as re
 
 _READ_CHARS = 4096
@@ -104,13 +105,7 @@ _UNCHANGED_CUES = ("no", "already", "changed", "modified", "0 ")
 """Every match contains one of these, in lower case."""
 _ANSWER_CHARS = 240
 
-PRODUCING = frozenset((
-    "python", "python2", "python3", "pypy", "pypy3", "node", "deno", "ruby", "perl", "php", "bash", "sh", "zsh",
-    "java",
-    "make", "cmake", "ninja", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "docker",
-    "pytest", "tox", "nox", "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql",
-    "terraform", "rails", "flask", "manage.py", "alembic",
-))  # fmt: skip
+PRODUCING = words_of("programs that leave files")
 _ABSOLUTE = re.compile(r"(?<![\w.~/])/[\w.-]+(?:/[\w.-]+)+")
 _MAX_PATHS = 32
 _WAITS = re.compile(

@@ -11,6 +11,7 @@ from typing import Any
 from haltline.detectors.commands import arguments, destructive_shapes, tool_name_severity
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, Badness, Destruction
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.tool import KnownTool
@@ -46,22 +47,13 @@ _LANGUAGES = {
     "bash": _SHELL, "sh": _SHELL, "shell": _SHELL, "zsh": _SHELL, "powershell": _SHELL, "pwsh": _SHELL, "cmd": _SHELL,
     "sql": _SQL, "postgresql": _SQL, "mysql": _SQL,
 }  # fmt: skip
-_PROGRAMS = frozenset((
-    "kubectl", "git", "docker", "podman", "aws", "gcloud", "az", "terraform", "helm", "psql", "mysql", "sqlite3",
-    "gsutil", "bq", "gh", "redis", "mongosh", "rclone", "find", "hdfs", "pulumi", "vault", "snowsql", "dbt",
-))  # fmt: skip
+_PROGRAMS = words_of("tools that are programs")
 """Tools named after the program whose arguments they take."""
 _MONGO = "mongosh --eval"
 _MONGOS = frozenset(("mongo", "mongodb", "mongosh", "mongo_shell", "mongodb_shell", "mongo_eval"))
 _FETCHERS = frozenset(("curl", "wget"))
-_CODES = frozenset((
-    "python", "python3", "py", "javascript", "js", "node", "nodejs", "deno", "bun", "typescript", "ts", "ruby", "php",
-    "perl", "lua", "julia", "jupyter", "notebook",
-))  # fmt: skip
-_RUNNERS = frozenset((
-    "run", "runner", "exec", "execute", "executor", "eval", "evaluate", "repl", "interpreter", "console", "sandbox",
-    "kernel",
-))  # fmt: skip
+_CODES = words_of("tools that run code")
+_RUNNERS = words_of("tools that run something")
 """A tool name with one of these and a language runs code, whatever the argument is called."""
 _COMMANDS = frozenset(("command", "cmd", "command_line", "commands", "argv"))
 _CWD_ARGS = tools.arguments("cwd")

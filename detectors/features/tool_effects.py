@@ -16,14 +16,13 @@ from haltline.detectors.commands.effects import jobs, labels, requests, statemen
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_main_branch
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.surroundings import is_little
 from haltline.schemas import expressions as re
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
-_CLICKS = frozenset(
-    ("click", "tap", "press", "button", "submit", "dblclick", "doubleclick", "dialog", "activate", "mouse")
-)
+_CLICKS = words_of("verbs that click")
 _LABEL = re.compile(
     r"\A(?:.*_)?(?:label|text|element|name|title|button|message|description|caption|selector|target|form|locator|xpath|css|value)"
     r"(?:_(?:text|label|description|name))?"
@@ -38,15 +37,11 @@ _CLICK_INSTRUCTION = re.compile(
 """An instruction to click something, for a tool that finds the element itself."""
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
-_TAGS = frozenset(listed("""
-    button has text input type a div span role id class data testid btn contains
-"""))  # fmt: skip
+_TAGS = words_of("parts of a page")
 _CODE_CLICK = re.compile(r"^.*(?:\.click\(|\.tap\(|\.press\(|\.submit\().*$", re.MULTILINE)
 _LITERAL = re.compile(r"""(["'`])((?:(?!\1).){2,160})\1""")
 _STATEMENTS = ("query", "statement", "update", "cypher", "sparql", "gql", "cql", "q", "command")
-_ABOUT_TEXTS = frozenset(
-    ("search", "web", "docs", "find", "google", "ask", "think", "grep", "message", "say", "comment")
-)
+_ABOUT_TEXTS = words_of("words about texts")
 _SCRIPTS = ("function", "script", "expression", "code", "js", "javascript")
 _EVALUATES = frozenset(("evaluate", "eval", "execute", "script", "js", "javascript", "run"))
 _LAST_PART = re.compile(r"__|[./:]")

@@ -6,8 +6,7 @@ Misses: functions and methods that the program names itself; clients whose metho
 from collections import defaultdict
 from functools import lru_cache
 
-from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
@@ -22,13 +21,8 @@ _HARMLESS_BASES = re.compile(
     r"^(?:Map|Set|WeakMap|URLSearchParams|FormData|Headers|set|dict|list|defaultdict|OrderedDict|cache|caches|params"
     r"|deque|df|pd|localStorage|sessionStorage|cookies|classList|request|QTimer|np|numpy)\b"
 )
-_STRONG = frozenset(listed("terminate deregister delete destroy purge truncate wipe erase drop nuke to_trash"))
-_NOT_DATA = frozenset(listed("""
-    drop_duplicates drop_na drop_level drop_caches drop_index delete_property delete_contents delete_row delete_cell
-    delete_line drop_first drop_last drop_while delete_char drop_out terminate_process terminate_thread
-    terminate_worker terminate_pool terminate_program delete_text truncate_string truncate_text delete_from_document
-    drop_shadow drop_privileges delete_later delete_at delete_if erase_line drop_path wipe_line delete_cookie
-"""))  # fmt: skip
+_STRONG = words_of("verbs of methods that destroy")
+_NOT_DATA = words_of("methods on what is in memory")
 _DESCRIBES = frozenset(("DeleteModel",))
 """Migration operations: constructing one has no effect, another call executes it."""
 _NOUNS_OF_CODE = frozenset(("column", "columns", "vars", "attr", "item", "key", "prefix", "whitespace", "char", "nan"))
@@ -47,8 +41,7 @@ _MAX_PARTS = 4
 def _rows() -> dict[tuple[str, str], frozenset[str]]:
     """Return what a call is by `whole` or `any` and its name."""
     found: dict[tuple[str, str], set[str]] = defaultdict(set)
-    for line in rows_of("calls"):
-        what, how, names = (cell.strip() for cell in line.split(" | "))
+    for what, how, names in cells_of("calls"):
         for name in names.split():
             found[how, name].add(what)
     return {key: frozenset(value) for key, value in found.items()}

@@ -7,21 +7,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from haltline.detectors.commands.effects.tools import pairs
-from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.rows import words_of
 from haltline.schemas.tool_names import destroying_verb, words
 
-STARTS = frozenset((
-    "run", "trigger", "start", "invoke", "execute", "dispatch", "enqueue", "schedule", "launch", "submit", "queue",
-    "call", "fire", "publish", "kick", "create", "build", "rerun",
-))  # fmt: skip
-_JOBS = frozenset((
-    "workflow", "dag", "pipeline", "job", "lambda", "function", "playbook", "task", "build", "automation", "flow",
-    "runbook", "scenario", "script", "action", "zap", "operation", "macro", "procedure",
-    "enqueue", "dispatch", "message", "event", "cron", "queue",
-))  # fmt: skip
-_STRONG = frozenset(listed("""
-    destroy delete drop wipe purge erase truncate teardown nuke terminate decommission deprovision obliterate rm
-"""))  # fmt: skip
+STARTS = words_of("verbs that start a job")
+_JOBS = words_of("jobs")
+_STRONG = words_of("verbs of jobs that destroy")
 _RELEASES, _PRODUCTION = frozenset(("deploy", "release", "rollout")), frozenset(("prod", "production", "live"))
 _MAX_CHARS = 160
 

@@ -13,39 +13,27 @@ from functools import lru_cache
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import rows_of, words_of
 from haltline.schemas.tool_names import words
 
 _CONFIRMS = frozenset((
     "confirm", "yes confirm", "confirm action", "yes proceed", "i am sure", "yes i am sure", "confirm changes",
 ))  # fmt: skip
 """Whole labels that confirm what a page asks."""
-_NEVER = frozenset(listed("""
-    undo dont not never how help learn filter filters filtros search undelete cart draft drafts restore recover
-    history documentation docs faq about why keep read notification notifications cookies formatting selection
-    recently folder guide policy list view preview wishlist bag basket tag label column row show sort add back
-    settings menu buyer tab get details review template methods method
-"""))  # fmt: skip
+_NEVER = words_of("labels of another meaning")
 _DECLINES = frozenset(listed("dismiss no keep abort decline skip ignore nevermind abbrechen annuler cancelar annulla"))
 _CLOSES_IT = frozenset(("cancel", "close"))
 _FIELDS = frozenset(("field", "input", "textbox", "textarea", "searchbox"))
 """What is typed into; as the last word."""
-_OF_THE_DIALOG = frozenset(listed("""
-    button icon link x dialog modal popup window prompt in on deletion delete removal remove
-"""))  # fmt: skip
+_OF_THE_DIALOG = words_of("parts of a dialog")
 """Words behind `cancel` and `close` that make it the way out, rather than what is cancelled: `cancel order`."""
-_COUNTS = frozenset(listed("""
-    everyone recipients subscribers customers contacts users members invoice invoices contract envelope
-"""))  # fmt: skip
+_COUNTS = words_of("many recipients")
 """Recipients in a button's label that make it a bulk message."""
 _WHOLE, _FILTERS = frozenset(("factory", "all", "everything")), frozenset(("filter", "filters", "columns", "view"))
 _LITTLE = frozenset(listed("a an the to my your this of de la le el du os as den die das"))
 """Words that are ignored in phrases."""
 """Labels that make something public: one word of each cell is required; a word with `-` excludes the label."""
-_CLOSES = frozenset(listed("""
-    off remove disable deactivate stop private restricted ne no not nicht only dont never how help learn filter filters
-    search why about docs documentation undo revoke unpublish cancel delete
-"""))  # fmt: skip
+_CLOSES = words_of("labels that make private")
 """Words that exclude such a label."""
 _MAX_CHARS = 200
 

@@ -6,7 +6,7 @@ Misses: unlisted languages and words; phrases whose meaning differs from their w
 import unicodedata
 from functools import lru_cache
 
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import FOREIGN_VERBS, IN_OTHER_LETTERS, words
 
@@ -16,8 +16,7 @@ def _read() -> tuple[dict[str, str], dict[str, str], re.Pattern[str], re.Pattern
     whole = dict.fromkeys(FOREIGN_VERBS, "delete")
     parts: dict[str, str] = {}
     others = dict.fromkeys(IN_OTHER_LETTERS, "delete")
-    for line in rows_of("languages"):
-        english, stems = (cell.strip() for cell in line.split(" | "))
+    for english, stems in cells_of("languages"):
         for stem in stems.split():
             (parts if "*" in stem else whole if stem.isascii() else others)[stem] = english
     longest = sorted(parts, key=len, reverse=True)

@@ -14,7 +14,7 @@ import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
@@ -33,8 +33,7 @@ _AUTOMATIONS = re.compile(
 )
 """Places where a request starts an automation of someone else."""
 _ROWS = tuple(
-    (cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE))
-    for cells in ([cell.strip() for cell in line.split(" | ")] for line in rows_of("web"))
+    (cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web")
 )
 _IN_THE_INTERNET = re.compile(
     r"\Ahttps?://(?:[^@/]{0,200}@)?(?!(?:[\w.-]*[.-])?(?:staging|dev|test|sandbox|local)[.-])[\w-]+(?:\.[\w-]+)*"

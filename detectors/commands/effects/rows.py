@@ -1,32 +1,40 @@
 """Rows of the tables of programs: their syntax, and matching them with a program.
 
-A line is `effect | program and words | conditions | target`; a `#` begins a comment. `effect~` is reversible, one
-act of `effect!` is SEVERE.
+A line is `effect verb | program and words | conditions | target`; a `#` begins a comment. `effect~` is reversible;
+`effect!` is SEVERE, `effect^` is if an argument or a variable names production, `effect-` is SCRATCH. The verb names
+the act; without one it is the program with its words.
 
-- Words are the first non-option words after the program's name. `*` matches part of a word, `a/b` either word. Values
-  of options before these words are skipped if the program is in `GLOBAL_OPTIONS`.
+- Words are the first non-option words after the program's name. `*` matches part of a word, `**` up to four of them,
+  `a/b` either word. Which options have a value is in `options.txt`.
 - All conditions must hold. The text of the arguments ends with the input, as `< file`. `+word/other` (a preselection:
   lines without any of these are not parsed), `--force` (present), `!--dry-run` (absent), `--acl=public*` (has such a
   value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case.
-- Target: `--name,-n` (values of options), `$1` (an operand after the words), `$*` (each of them), `.` (the working
-  directory), `path:$1` (a file), `user:$1` (of kind `user`), `'this'` (itself). The default is
-  the command line. `kms:{--keyring}/{$1}` is one target of several parts, of which missing ones are left out; `{$-}`
-  is every operand but the verb.
+- Target: `--name,-n` (values of options), `$1` (an operand after the words, `$0` the last), `$*` (each of them), `$2*`
+  (each from the second on), `.` (the working directory), `@--name` (a path), `/regex/` (its first group, each time),
+  `'this'` (itself). The default is the command line. `user:$1` is of kind `user`; of the kinds `path`, `tree` (with
+  all below), `disk` (devices, else a path), `object` and `objects` (URLs of stores; with all below) and `bucket` the
+  name is read as such; `words` is the kind that the words but the last say.
+- `kms:{--keyring}/{$1}` is one target of several parts, of which missing ones are left out, and one for each operand
+  with `{$*}`; `{$-}` is every operand but the verb, `{words}` the words but the last, `{ids}` what options that end in
+  `-id`, `-name`, `-arn` and the like name.
 
-Misses: abbreviated options; values of options before the words of programs outside `GLOBAL_OPTIONS`.
+Misses: abbreviated options; values of options that are not in `options.txt`.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cache
-from itertools import chain, product
+from itertools import chain, islice, product
 
-from haltline.detectors.commands.files import lost_path
+from msgspec.structs import replace as replaced
+
+from haltline.detectors.commands.files import is_disk, lost_path
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.rows import cells
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
-from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS, SYNONYMS
+from haltline.detectors.commands.shell.wrappers import OPTIONS, OPTIONS_WITHOUT_VALUE, SYNONYMS
 from haltline.schemas import expressions as re
 
 ANY = "*"
@@ -34,13 +42,24 @@ ANY = "*"
 _DRY = frozenset(listed("--dry-run --dryrun --dry_run -whatif --what-if --simulate --preview-only --plan"))
 _WORD = re.compile(r"[a-z0-9_]+")
 _PART_OF_A_WORD = re.compile(r"(?<!\w)\w*\*[\w*]*")
-_CELLS = re.compile(r"\s\|(?=\s|$)")
 _ALSO: Mapping[str, tuple[str, ...]] = {
     program: tuple(name for name, path in SYNONYMS.items() if path[0] == program)
     for program in {path[0] for path in SYNONYMS.values()}
 }
 """The other names of each program."""
-_PART = re.compile(r"\{([^{}]*)\}")
+_PART = re.compile(r"([/@]?)\{([^{}]*)\}")
+_MARKS = {"": None, "~": None, "^": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
+_IDS = re.compile(
+    r"\A--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
+)
+_ONE_TEXT = frozenset(("$-", "words"))
+"""Parts of a target that are one text."""
+_PRELIMINARY = frozenset(("alpha", "beta"))
+_BUCKET = re.compile(r"\A[a-z0-9]+://([^/]+)(?:/(.*))?", re.DOTALL)
+_ALL_OBJECTS = frozenset(("", "*", "**"))
+_DEEP = 4
+_INTERPRETERS = frozenset(("python", "php", "ruby", "node"))
+"""Programs whose first argument may be a program with rows."""
 _VERBS = frozenset(listed("delete remove rm purge archive destroy unset del"))
 _MAX_TARGETS = 32
 _MAX_WORDS = 4096
@@ -53,11 +72,14 @@ class Row:
     """One line of a table."""
 
     effect: ActEffect
-    reversible: bool
-    severe: bool
+    mark: str
+    """One of `_MARKS`."""
+    verb: str
     program: str
     words: tuple[str, ...]
     conditions: tuple[str, ...]
+    kind: str
+    """The kind of its targets; empty: the program's name."""
     target: str
     source: str
     """The source line."""
@@ -68,7 +90,8 @@ class Row:
         """Return the program with the matching words: `aws s3api put-bucket-acl`."""
         if self.program == ANY:
             return invocation.name
-        return " ".join((invocation.name, *leading(invocation.name, invocation.argv[1:])[: len(self.words)]))
+        operands = leading(invocation.name, invocation.argv[1:])
+        return " ".join((invocation.name, *operands[: _length(operands, self.words)]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,22 +118,28 @@ def table(text: str) -> Table:
     for line in filter(None, (line.partition(" #")[0].strip() for line in text.splitlines())):
         if line.startswith("#"):
             continue
-        cells = [cell.strip() for cell in _CELLS.split(line)]
-        if len(cells) not in (2, 3, 4):
+        found = cells(line)
+        if len(found) not in (2, 3, 4):
             raise ValueError(f"expected `effect | program and words | conditions | target`, got {line!r}")
-        effect, called, conditions, target = (*cells, "", "")[:4]
-        if effect.rstrip("~!") not in set(ActEffect):
+        act, called, conditions, target = (*found, "", "")[:4]
+        effect, _, verb = act.partition(" ")
+        kind, colon, named = target.partition(":")
+        if not colon or not kind.isidentifier():
+            kind, named = "", target
+        mark = effect[len(effect.rstrip("~!^-")) :]
+        if effect.removesuffix(mark) not in set(ActEffect) or mark not in _MARKS:
             raise ValueError(f"expected one of {', '.join(ActEffect)}, got {effect!r} in {line!r}")
         names, *words = called.split()
         for name in names.split(","):
             row = Row(
-                ActEffect(effect.rstrip("~!")),
-                effect.endswith("~"),
-                effect.endswith("!"),
+                ActEffect(effect.removesuffix(mark)),
+                mark,
+                verb,
                 name,
                 tuple(words),
                 tuple(conditions.split()),
-                target,
+                kind,
+                named,
                 line,
                 frozenset(words[0].split("/")) if words and "*" not in words[0] else None,
             )
@@ -155,27 +184,44 @@ def _glob(text: str) -> re.Pattern[str]:
 
 def matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     """Yield the rows that match a program; none for a dry run."""
+    return _matching(of, without_interpreter(of, invocation))
+
+
+def _matching(of: Table, invocation: Invocation) -> Iterator[Row]:
     name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
-    rows = of.rows.get(name) or (_of_windows(of, name.lower()) if "-" in name else of.rows.get(name.lower(), ()))
+    rows = of.rows.get(name) or _of_family(of, name.lower())
     if rows:
         operands = leading(name, argv)
         first = operands[0] if operands else ""
         rows = tuple(
             row
             for row in rows
-            if not row.words or ((row.first is None or first in row.first) and _begin_with(operands, row.words))
+            if not row.words or ((row.first is None or first in row.first) and _length(operands, row.words))
         )
     options = [word for word in argv if word[:2] == "--"]
     if options:
         rows += tuple(row for row in of.rows.get(ANY, ()) if any(word in one for word in row.words for one in options))
     if not rows or is_dry(argv):
         return
-    upstream = invocation.upstream
-    source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
-    text = " ".join(filter(None, (*map(_apart, argv), source, invocation.stdin)))[:_MAX_TEXT_CHARS] or " "
+    text = _text(invocation)
     for row in rows:
         if all(_holds(condition, argv, text) for condition in row.conditions):
             yield row
+
+
+def _text(invocation: Invocation) -> str:
+    upstream = invocation.upstream
+    source = f"< {invocation.reads}" if invocation.reads else f"< {' '.join(upstream.argv)}" if upstream else ""
+    words = map(_apart, invocation.argv[1:_MAX_WORDS])
+    return " ".join(filter(None, (*words, source, invocation.stdin)))[:_MAX_TEXT_CHARS] or " "
+
+
+def without_interpreter(of: Table, invocation: Invocation) -> Invocation:
+    """Return `php artisan x` as `artisan x`."""
+    argv = invocation.argv
+    if len(argv) > 1 and argv[0] in _INTERPRETERS and argv[1].rpartition("/")[2] in of.rows:
+        return replaced(invocation, argv=argv[1:])
+    return invocation
 
 
 def is_dry(argv: Sequence[str]) -> bool:
@@ -202,14 +248,24 @@ def holds(row: Row, argv: Sequence[str]) -> bool:
     return all(_holds(condition, argv, text) for condition in row.conditions)
 
 
-def _begin_with(operands: Sequence[str], words: Sequence[str]) -> bool:
-    return len(operands) >= len(words) and all(map(_fits, words, operands))
+def _length(operands: Sequence[str], words: Sequence[str]) -> int:
+    """Return the number of operands that the words match; 0 if they do not."""
+    if words[:1] != ("**",):
+        return len(words) if len(operands) >= len(words) and all(map(_fits, words, operands)) else 0
+    for at in range(_DEEP + 1):
+        length = _length(operands[at:], words[1:])
+        if length:
+            return at + length
+    return 0
 
 
-def _of_windows(of: Table, name: str) -> tuple[Row, ...]:
-    """Return the rows of a PowerShell command; a row may match by the verb alone: `Remove-ADUser`."""
-    verb, dash, _ = name.partition("-")
-    return of.rows.get(name) or (of.rows.get(f"{verb}-*", ()) if dash else ())
+def _of_family(of: Table, name: str) -> tuple[Row, ...]:
+    """Return the rows of a command in lower case, or of all with its beginning: `remove-aduser`, `mkfs.ext4`."""
+    rows = of.rows.get(name, ())
+    for mark in "-.":
+        if not rows and mark in name:
+            rows = of.rows.get(f"{name.partition(mark)[0]}{mark}*", ())
+    return rows
 
 
 def _apart(word: str) -> str:
@@ -222,34 +278,34 @@ def _fits(expected: str, word: str) -> bool:
 
 
 def leading(name: str, argv: Sequence[str]) -> list[str]:
-    """Return the words that are no options, without the values of the program's global options."""
-    valued = GLOBAL_OPTIONS.get(name, frozenset())
+    """Return the words that are no options, without the values of the program's options."""
+    valued, flags = OPTIONS.get(name, frozenset()), OPTIONS_WITHOUT_VALUE.get(name)
     found: list[str] = []
     skip = False
     for word in argv:
-        if skip:
+        if len(word) > 1 and word[0] == "-" and not (skip and flags is None):
+            skip = word in valued if flags is None else "=" not in word and word not in flags
+        elif skip:
             skip = False
-        elif len(word) > 1 and word[0] == "-":
-            skip = word in valued
         else:
             found.append(word)
+            if len(found) == 1:
+                valued |= OPTIONS.get(f"{name} {word}", frozenset())
     return found
 
 
-def values(argv: Sequence[str], option: str) -> list[str]:
-    """Return the values of an option, after `=` or as the following words."""
-    found: list[str] = []
+def values(argv: Sequence[str], option: str) -> list[list[str]]:
+    """Return the values of an option each time that it is given, after `=` or as the following words."""
+    found: list[list[str]] = []
     for at, word in enumerate(argv):
         name, equals, value = word.partition("=")
         if name != option and name.lower() != option:
             continue
-        if equals:
-            found.append(value)
-            continue
-        for other in argv[at + 1 : at + 1 + _MAX_TARGETS]:
+        found.append([value] if equals else [])
+        for other in () if equals else argv[at + 1 : at + 1 + _MAX_TARGETS]:
             if len(other) > 1 and other[0] == "-" and not other[1:].isdigit():
                 break
-            found.append(other)
+            found[-1].append(other)
     return found
 
 
@@ -262,40 +318,81 @@ def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
         return (_pattern(condition[1:-1]).search(text) is not None) is expected
     option, equals, value = condition.partition("=")
     if equals:
-        return any(map(_glob(value).match, values(argv, option))) is expected
+        return any(map(_glob(value).match, chain.from_iterable(values(argv, option)))) is expected
     return any(word.partition("=")[0] == option for word in argv) is expected
 
 
 def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
     """Yield the effects of a program by the rows of a table; for each effect, the first matching row."""
     seen: set[ActEffect] = set()
-    for row in matching(of, invocation):
+    invocation = without_interpreter(of, invocation)
+    for row in _matching(of, invocation):
         if row.effect in seen:
             continue
         seen.add(row.effect)
-        verb = "_".join(_WORD.findall(row.named(invocation).lower()))[:80]
+        verb = row.verb or "_".join(_WORD.findall(row.named(invocation).lower()))[:80]
         for name in _targets(row, invocation)[:_MAX_TARGETS]:
-            if row.target.startswith("path:"):
-                lost = lost_path(verb, invocation, name)
-                bad = Badness.SEVERE if row.severe else lost.badness
-                yield replace(lost, badness=bad, effect=row.effect, reversible=row.reversible)
-            else:
-                severe = row.severe or (row.effect is ActEffect.DESTROYS and is_production(name))
-                bad = Badness.SEVERE if severe else Badness.PLAIN
-                kind = row.target.partition(":")[0] if ":" in row.target else invocation.name.lower()
-                yield Destruction(verb, f"{kind}={name[:_MAX_NAME_CHARS]}", bad, row.effect, row.reversible)
-        if row.severe:
+            lost = _lost(row, verb, name, invocation)
+            mark = _MARKS[row.mark]
+            if row.mark == "^" and is_production(*invocation.argv[1:_MAX_WORDS], *invocation.assigned):
+                mark = Badness.SEVERE
+            bad = lost.badness if mark is None else mark
+            yield replace(lost, badness=bad, effect=row.effect, reversible=row.mark == "~")
+        if row.mark == "!":
             return  # what else it does matters no more
 
 
+def _lost(row: Row, verb: str, name: str, invocation: Invocation) -> Destruction:
+    """Return the loss of what is called so, with the badness that its name shows."""
+    kind = row.kind or invocation.name.lower()
+    if kind == "words":
+        kind = "/".join(_named("words", row, invocation))
+    if kind in _PATHS:
+        return lost_path(verb, invocation, name, everything=kind == "tree")
+    if kind in ("object", "objects"):
+        return _object(verb, name, everything=kind == "objects")
+    url = _BUCKET.fullmatch(name) if kind == "bucket" else None
+    severe = row.effect is ActEffect.DESTROYS and is_production(name)
+    named = name if url is None else url[1]
+    return Destruction(verb, f"{kind}={named[:_MAX_NAME_CHARS]}", Badness.SEVERE if severe else Badness.PLAIN)
+
+
+_PATHS = frozenset(("path", "tree", "disk"))
+
+
+def _object(verb: str, place: str, *, everything: bool) -> Destruction:
+    """Return the loss of `s3://bucket/key`; of a whole bucket if everything is removed and there is no key.
+
+    `remote:bucket/key` and `alias/bucket/key` are the same in a store of that name.
+    """
+    parts = place.replace(":", "/", 1).strip("/").split("/")
+    found = _BUCKET.fullmatch(place if "://" in place else f"store://{':'.join(parts[:2])}/{'/'.join(parts[2:])}")
+    bucket, key = (found[1], found[2] or "") if found is not None else ("", place)
+    if key in _ALL_OBJECTS and (everything or key):
+        return Destruction(verb, f"bucket={bucket}", Badness.SEVERE)
+    severe = everything and is_production(bucket, key)
+    return Destruction(verb, f"object={place}", Badness.SEVERE if severe else Badness.PLAIN)
+
+
 def _targets(row: Row, invocation: Invocation) -> list[str]:
-    target = row.target.partition(":")[2] if "{" in row.target else row.target.rpartition(":")[2]
-    if "{" in target:
-        parts = [_PART.sub(lambda part: "/".join(_named(part[1], row, invocation)), one) for one in target.split("/")]
-        found = ["/".join(filter(None, parts))]
-    else:
-        found = _named(target, row, invocation)
-    return [name for name in found if name not in (STDIN, "")] or [" ".join(invocation.argv)[:_MAX_NAME_CHARS]]
+    named = (_composed if "{" in row.target else _named)(row.target, row, invocation)
+    found = [name for name in named if name not in (STDIN, "")]
+    if row.kind == "disk":
+        disks = [name for name in found if is_disk(invocation.path(name))]
+        return disks or [name for name in found[-1:] if "/" in name or "." in name]
+    return found or ([] if row.kind in _PATHS else [" ".join(invocation.argv)[:_MAX_NAME_CHARS]])
+
+
+def _composed(target: str, row: Row, invocation: Invocation) -> list[str]:
+    """Return the targets of several parts, one for each value of a part with several."""
+    choices: list[list[str]] = []
+    at = 0
+    for part in _PART.finditer(target):
+        found = _named(part[2], row, invocation)
+        one = ["/".join(found)] if part[2] in _ONE_TEXT else found
+        choices += ([target[at : part.start()]], [part[1] + name for name in filter(None, one)] or [""])
+        at = part.end()
+    return ["".join(one).removeprefix("/") + target[at:] for one in islice(product(*choices), _MAX_TARGETS)]
 
 
 def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
@@ -303,18 +400,39 @@ def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
     argv = invocation.argv[1:_MAX_WORDS]
     found: list[str] = []
     for expected in target.split(","):
-        if expected == ".":
+        if expected[:1] == expected[-1:] == "/":
+            found += _pattern(expected[1:-1]).findall(_text(invocation))
+        elif expected == ".":
             found.append(invocation.path("."))
         elif expected[:1] == "'":
             found.append(expected.strip("'"))
-        elif expected == "$-":
-            found += [word for word in leading(invocation.name, argv) if word not in _VERBS][:_MAX_TARGETS]
-        elif expected.startswith("$"):
-            rest = leading(invocation.name, argv)[len(row.words) :]
-            number = expected[1:]
-            found += rest if number == "*" else rest[int(number) - 1 :][:1] if number != "0" else rest[-1:]
+        elif expected == "ids":
+            names = dict.fromkeys(word.partition("=")[0] for word in argv if word[:2] == "--")
+            several = [list(chain(*values(argv, name))) for name in names if _IDS.fullmatch(name)]
+            found += ["/".join(one) for one in islice(product(*several), _MAX_TARGETS)] if several else ["?"]
+        elif expected[:1] == "$" or expected == "words":
+            found += _operands(expected, row, leading(invocation.name, argv))
+        elif expected[:1] == "@":
+            found += [invocation.path(name) for name in _first_of(argv, expected[1:])]
         elif expected:
-            found += values(argv, expected)[:1]
+            found += _first_of(argv, expected)
         if any(found):
             break
     return list(filter(None, found))
+
+
+def _first_of(argv: Sequence[str], option: str) -> list[str]:
+    return [given[0] for given in values(argv, option) if given]
+
+
+def _operands(expected: str, row: Row, operands: list[str]) -> list[str]:
+    """Return what `$1`, `$0`, `$*`, `$2*`, `$-` or `words` stand for."""
+    length = _length(operands, row.words)
+    rest, number = operands[length:], expected[1:].removesuffix("*")
+    if expected == "words":
+        return [word for word in operands[: length - 1] if word not in _PRELIMINARY]
+    if number == "-":
+        return [word for word in operands if word not in _VERBS][:_MAX_TARGETS]
+    if expected.endswith("*"):
+        return rest[int(number or 1) - 1 :]
+    return rest[int(number) - 1 :][:1] if number != "0" else rest[-1:]

@@ -8,34 +8,24 @@ A line of `SETTINGS` is `effect | argument | value`, both full-match patterns, f
 Misses: uninformative names; service-specific argument names.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from itertools import islice
+from itertools import islice, starmap
 from typing import Any, NamedTuple
 
 from haltline.detectors.commands.effects.languages import in_english
-from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
-_AT_THE_END = frozenset(listed("""
-    archive send publish pay refund checkout purchase buy sell broadcast terminate deactivate suspend ban revoke
-    withdraw disable deploy restore rollback create submit format flush prune evict overwrite payroll transfer execute
-"""))  # fmt: skip
+_AT_THE_END = words_of("verbs at the end of a name")
 """Verbs that may be the last word of a name: `order_submit`."""
-_READS = frozenset(listed("""
-    get list read search find describe show view fetch count check query select is has can may should preview plan
-    simulate validate verify test estimate explain ask suggest calculate quote draft lookup compare analyze watch poll
-    wait export download render undo think dry track monitor log say inspect review retrieve load open browse diff
-    summarize remember recall_memory unban
-"""))  # fmt: skip
+_READS = words_of("verbs that only read")
 """First words in names of tools that only read, or undo."""
 _LOOKS_ALONE = frozenset(("status", "info", "history", "logs", "details", "health", "help", "ls", "metrics", "state"))
 """Operations that only read if the name has no other word."""
-_MODIFIERS = frozenset(listed("""
-    safe soft force do try admin api auto tool my perform exec run async really user please
-"""))  # fmt: skip
+_MODIFIERS = words_of("words before a verb")
 _AGREES = frozenset(("accept", "approve", "sign", "send", "publish"))
 """Verbs that finalize a draft."""
 _OPENED = frozenset(("port", "ports", "firewall", "door", "doors", "gate", "valve", "world", "public"))
@@ -43,11 +33,7 @@ _UNFINISHED = frozenset(("draft", "drafts", "template", "templates", "cart", "ba
 _OPERATION_ARGS = ("action", "operation", "op", "method", "command", "verb", "function", "operation_name", "intent",
                    "operation_id", "aktion", "accion", "acao", "azione", "actie", "befehl", "vorgang", "orden",
                    "comando", "ordre", "commande")  # fmt: skip
-_CHANGES = frozenset(listed("""
-    set update put patch modify configure change edit scale apply create add share enable disable alter grant assign
-    authorize attach manage upsert save sync mirror copy restore import load upload resize invite publish send post
-    deploy open make notify broadcast expire reconfigure chmod kubectl adjust alter toggle
-"""))  # fmt: skip
+_CHANGES = words_of("verbs that change settings")
 """Verbs of tools whose arguments are settings."""
 _SAYS_OPERATION = frozenset((*_OPERATION_ARGS, "service"))
 _MANY_RECIPIENTS = 10
@@ -66,10 +52,9 @@ class Name(NamedTuple):
     never: frozenset[str]
 
 
-def _names(lines: Iterable[str]) -> tuple[Name, ...]:
+def _names() -> tuple[Name, ...]:
     rows = []
-    for line in lines:
-        effect, verbs, things = (cell.strip() for cell in line.split("|"))
+    for effect, verbs, things in cells_of("tools"):
         listed = things.split()
         rows.append(
             Name(
@@ -82,13 +67,12 @@ def _names(lines: Iterable[str]) -> tuple[Name, ...]:
     return tuple(rows)
 
 
-NAMES = _names(rows_of("tools"))
+NAMES = _names()
 
 _MAX_SETTING_CHARS = 120
 
 
-def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
-    effect, named, valued = (cell.strip() for cell in line.split(" | "))
+def _setting(effect: str, named: str, valued: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     return (
         ActEffect(effect),
         re.compile(rf"\A(?=[\w.]{{0,{_MAX_SETTING_CHARS}}}\Z)(?:{named})", re.IGNORECASE),
@@ -96,7 +80,7 @@ def _setting(line: str) -> tuple[ActEffect, re.Pattern[str], re.Pattern[str]]:
     )
 
 
-SETTINGS = tuple(map(_setting, rows_of("arguments")))
+SETTINGS = tuple(starmap(_setting, cells_of("arguments")))
 _BY_VERB = {verb: tuple(row for row in NAMES if verb in row.verbs) for row_ in NAMES for verb in row_.verbs}
 
 _SETTLED = frozenset((*_BY_VERB, *_CHANGES, *_READS)) - {"bulk", "mass", "batch"}

@@ -9,26 +9,19 @@ from typing import Any, TypeAlias
 
 from haltline.detectors.commands.effects.tools import words_of_all
 from haltline.detectors.commands.model import ActEffect, listed
+from haltline.detectors.commands.rows import words_of
 from haltline.schemas import expressions as re
 
 Args: TypeAlias = Mapping[str, Any]
 _MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
-_PAYEES = frozenset(listed("""
-    to recipient payee iban to_iban destination account to_account address customer card creator merchant vendor
-    beneficiary wallet to_address to_wallet to_user receiver recipient_id account_number
-"""))  # fmt: skip
+_PAYEES = words_of("arguments that name a payee")
 BUYS = frozenset(("subscribe", "upgrade", "enroll", "enrol", "order", "register", "renew"))
 _MEANS = frozenset(("card", "card_id", "payment_method", "payment_method_id", "billing", "card_number"))
 MOVES_MONEY = frozenset(listed("transfer send pay withdraw charge tip deposit debit payout remit"))
-_PROTECTS = frozenset(listed("""
-    backup backups versioning protection snapshots snapshot replication retention mfa firewall encryption audit
-    logging lock
-"""))  # fmt: skip
+_PROTECTS = words_of("protections")
 _WHO = frozenset(listed("user account member employee customer key token"))
 _SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
-_CHANNELS = frozenset(listed("""
-    channel channel_id channel_name space space_id space_name chat_id room_id webhook_url phone phone_number
-"""))  # fmt: skip
+_CHANNELS = words_of("arguments that name a channel")
 """Arguments that name a place with other readers."""
 _SAYS = frozenset(("send", "post", "add", "create", "reply"))
 _MANY = 50

@@ -13,11 +13,11 @@ from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
-from haltline.detectors.commands.shell.wrappers import GLOBAL_OPTIONS
+from haltline.detectors.commands.shell.wrappers import OPTIONS
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
-_KUBECTL_VALUE_OPTIONS = GLOBAL_OPTIONS["kubectl"] | frozenset((
+_KUBECTL_VALUE_OPTIONS = OPTIONS["kubectl"] | frozenset((
     "-f", "--filename", "-l", "--selector", "--field-selector", "--grace-period", "--timeout", "-o", "--output", "-k",
     "--kustomize", "--replicas",
 ))  # fmt: skip
@@ -107,76 +107,4 @@ def _resource(verb: str, kind: str, name: str, options: Options, invocation: Inv
     )
 
 
-def _helm(invocation: Invocation) -> Iterator[Destruction]:
-    options = invocation.options("-n --namespace --kube-context --kubeconfig --timeout --cascade --description")
-    if (
-        options.operands[:1]
-        and options.operands[0] in ("uninstall", "delete", "del", "un")
-        and not options.has("--dry-run")
-    ):
-        namespace = options.value("-n", "--namespace")
-        for release in options.operands[1:]:
-            production = is_production(release, *options.values("-n", "--namespace", "--kube-context"))
-            target = f"helm={release}@{namespace}" if namespace else f"helm={release}"
-            yield Destruction("helm_uninstall", target, Badness.SEVERE if production else Badness.PLAIN)
-
-
-# What docker removes by name: the subcommand -> verb, kind of target, badness.
-_DOCKER_REMOVES: Mapping[tuple[str, ...], tuple[str, str, Badness]] = {
-    ("rm",): ("docker_rm", "container", Badness.PLAIN),
-    ("container", "rm"): ("docker_rm", "container", Badness.PLAIN),
-    ("rmi",): ("docker_rmi", "image", Badness.SCRATCH),
-    ("image", "rm"): ("docker_rmi", "image", Badness.SCRATCH),
-    ("volume", "rm"): ("docker_volume_rm", "volume", Badness.SEVERE),
-    ("volume", "remove"): ("docker_volume_rm", "volume", Badness.SEVERE),
-    ("network", "rm"): ("docker_network_rm", "network", Badness.PLAIN),
-    ("stack", "rm"): ("docker_stack_rm", "stack", Badness.PLAIN),
-    ("service", "rm"): ("docker_service_rm", "service", Badness.PLAIN),
-    ("secret", "rm"): ("docker_secret_rm", "secret", Badness.PLAIN),
-    ("config", "rm"): ("docker_config_rm", "config", Badness.PLAIN),
-    ("swarm", "leave"): ("docker_swarm_leave", "swarm", Badness.PLAIN),
-}
-_DOCKER_PRUNES: Mapping[str, Badness] = {
-    "system": Badness.PLAIN,
-    "container": Badness.SCRATCH,
-    "network": Badness.SCRATCH,
-    "image": Badness.SCRATCH,
-    "builder": Badness.SCRATCH,
-    "buildx": Badness.SCRATCH,
-    "volume": Badness.SEVERE,
-}
-
-
-def _docker(invocation: Invocation) -> Iterator[Destruction]:
-    argv = invocation.argv[1:]
-    values = GLOBAL_OPTIONS["docker"]
-    at = 0
-    while at < len(argv) and argv[at].startswith("-"):
-        at += 2 if argv[at] in values else 1
-    if argv[at : at + 1] == ("compose",):
-        yield from _compose(invocation, argv[at + 1 :])
-        return
-    options = parse(argv[at:], frozenset(("--filter", "--time")))
-    words = options.operands
-    for length in (1, 2):
-        removed = _DOCKER_REMOVES.get(words[:length])
-        if removed and len(words[:length]) == length:
-            verb, kind, bad = removed
-            for name in words[length:] or ("*",) * options.has("-a", "--all"):  # Podman's
-                yield Destruction(verb, f"{kind}={name}", bad)
-    if len(words) > 1 and words[1] == "prune" and words[0] in _DOCKER_PRUNES:
-        bad = Badness.SEVERE if options.has("--volumes") else _DOCKER_PRUNES[words[0]]
-        yield Destruction("docker_prune", f"docker={words[0]}", bad)
-
-
-def _compose(invocation: Invocation, argv: tuple[str, ...]) -> Iterator[Destruction]:
-    values = frozenset(("-f", "--file", "-p", "--project-name", "--profile", "--env-file", "--project-directory", "-t"))
-    options = parse(argv, values)
-    # Without volumes, `down` removes containers and networks only: the next `up` creates them again.
-    if options.operands[:1] in (("down",), ("rm",)) and options.has("-v", "--volumes") and not options.has("--dry-run"):
-        project = options.value("-p", "--project-name") or invocation.path(".")
-        bad = Badness.SEVERE if options.operands[0] == "down" else Badness.PLAIN
-        yield Destruction("compose_down_volumes", f"volume={project}/*", bad)
-
-
-TOOLS: Mapping[str, Reader] = {"kubectl": _kubectl, "helm": _helm, "docker": _docker}
+TOOLS: Mapping[str, Reader] = {"kubectl": _kubectl}

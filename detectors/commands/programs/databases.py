@@ -15,14 +15,14 @@ from haltline.detectors.commands.model import LOSSES, Badness, Destruction, list
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell.carriers import CARRIERS
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import Options, parse
-from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
+from haltline.detectors.commands.shell.wrappers import OPTIONS, PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.surroundings import raised
 from haltline.schemas import expressions as re
-from haltline.schemas.tool_names import destroying_verb
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
@@ -40,48 +40,22 @@ class Client:
     """The first operand is the database file."""
 
 
-def _client(
-    sql_options: str, value_options: str = "", operands_from: int | None = None, *, file: bool = False
-) -> Client:
-    values = frozenset((*value_options.split(), *sql_options.split()))
-    return Client(tuple(sql_options.split()), values, operands_from, file)
+def _clients() -> Iterator[tuple[str, Client]]:
+    for names, options, operands in cells_of("clients"):
+        number, _, file = operands.partition(" ")
+        for name in names.split(","):
+            values = OPTIONS.get(name, frozenset())
+            yield name, Client(tuple(options.split()), values, int(number) if number else None, file == "file")
 
 
-_PSQL = _client("-c --command", "-d --dbname -h --host -p --port -U --username -f --file -v --set -o -F -R -T -P -L")
-_MYSQL = _client("-e --execute", "-u --user -h --host -P --port -D --database -S --socket --login-path")
-CLIENTS: Mapping[str, Client] = {
-    "psql": _PSQL,
-    "pgcli": _PSQL,
-    "vsql": _PSQL,
-    "usql": _PSQL,
-    "mysql": _MYSQL,
-    "mycli": _MYSQL,
-    "sqlite3": _client("-cmd", "-separator -nullvalue -newline -init -maxsize -lookaside", 1, file=True),
-    "sqlite": _client("-cmd", "", 1, file=True),
-    "duckdb": _client("-c -s", "", 1, file=True),
-    "clickhouse-client": _client("-q --query", "-h --host -u --user --port --password -d --database"),
-    "clickhouse": _client("-q --query", "-h --host -u --user --port --password -d --database"),
-    "sqlcmd": _client("-Q -q", "-S -U -P -d -i -o"),
-    "sqlplus": _client(""),
-    "snowsql": _client("-q", "-a -u -d -s -w -r -c -f -o"),
-    "snow": _client("-q --query", "-c --connection --database --schema --role --warehouse"),
-    "cockroach": _client("-e --execute", "--host --url -d --database -u --user"),
-    "cqlsh": _client("-e --execute", "-u -p -k -f"),
-    "trino": _client("--execute", "--server --catalog --schema --user"),
-    "presto": _client("--execute", "--server --catalog --schema --user"),
-    "hive": _client("-e"),
-    "beeline": _client("-e", "-u -n -p -f"),
-    "impala-shell": _client("-q --query", "-i -d"),
-    "spark-sql": _client("-e", "-f --master --conf --database"),
-    "cbq": _client("-s --script", "-e --engine -u --user -p --password -c --credentials -f --file"),
-    "turso": _client("", "", 3),
-    "wrangler": _client("--command", "--env -e --config"),
-}
+CLIENTS: Mapping[str, Client] = dict(_clients())
 
 
 def _sql(client: Client) -> Reader:
     def read(invocation: Invocation) -> Iterator[Destruction]:
-        options = parse(invocation.argv[1:], client.value_options, single_dash_words=client.file_operand)
+        options = parse(
+            invocation.argv[1:], client.value_options | {*client.sql_options}, single_dash_words=client.file_operand
+        )
         texts = list(options.values(*client.sql_options))
         if client.sql_operands_from is not None:
             texts += options.operands[client.sql_operands_from :]
@@ -110,42 +84,9 @@ def _seen_from(
     return raised(found) if is_production(*connection, *invocation.assigned) else found
 
 
-def _database(verb: str, name: str) -> Destruction:
-    return Destruction(verb, f"database={name}", Badness.SEVERE)
-
-
-def _dropdb(invocation: Invocation) -> Iterator[Destruction]:
-    for name in invocation.options("-h --host -p --port -U --username --maintenance-db").operands:
-        yield _database("drop_database", name)
-
-
-def _mysqladmin(invocation: Invocation) -> Iterator[Destruction]:
-    operands = invocation.options("-u --user -h --host -P --port -S").operands
-    for at, word in enumerate(operands[:-1]):
-        if word == "drop":
-            yield _database("drop_database", operands[at + 1])
-
-
-_REDIS_VALUE_OPTIONS = frozenset(("-h", "-p", "-a", "-n", "-u", "--user", "--pass", "-s", "-r", "-i", "-t", "--cacert"))
-
-
-def _redis(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], _REDIS_VALUE_OPTIONS)
-    lines = (
-        [options.operands] if options.operands else [tuple(x.split()) for x in (invocation.stdin or "").splitlines()]
-    )
-    number = options.value("-n") or "0"
-    for words in lines:
-        command = words[0].lower() if words else ""
-        if command == "flushall":
-            yield Destruction("redis_flushall", "database=redis/*", Badness.SEVERE)
-        elif command == "flushdb":
-            yield Destruction("redis_flushdb", f"database=redis/{number}", Badness.SEVERE)
-        elif command == "graph.query":
-            yield from statements.acts(" ".join(words))
-        elif command in ("del", "unlink"):
-            for key in words[1:]:
-                yield Destruction("redis_del", f"key={key}", Badness.PLAIN)
+def _graph(invocation: Invocation) -> Iterator[Destruction]:
+    """`redis-cli graph.query NAME STATEMENT`."""
+    return _stated(invocation) if "graph.query" in " ".join(invocation.argv[:_MAX_WORDS]).lower() else iter(())
 
 
 _MONGO = re.compile(
@@ -168,7 +109,7 @@ def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
             yield act
     for found in _MONGO.finditer(text):
         if found[2]:
-            yield _database("drop_database", found[1] or database)
+            yield Destruction("drop_database", f"database={found[1] or database}", Badness.SEVERE)
             continue
         all_rows = found[5] in ("deleteMany", "remove") and found[6] is not None
         verb = "drop_collection" if found[5] == "drop" else "delete_all_rows" if all_rows else "delete_rows"
@@ -181,13 +122,6 @@ def _stated(invocation: Invocation) -> Iterator[Destruction]:
         yield from statements.acts(text)
 
 
-def _kafka_topics(invocation: Invocation) -> Iterator[Destruction]:
-    options = invocation.options("--topic --bootstrap-server --zookeeper --group")
-    if options.has("--delete"):
-        found = (Destruction("kafka_delete", f"topic={name}", Badness.PLAIN) for name in options.values("--topic"))
-        yield from _seen_from(invocation, found, [*options.values("--topic", "--bootstrap-server")])
-
-
 def _databricks(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options("--json --profile -p")
     for body in options.values("--json"):
@@ -195,17 +129,7 @@ def _databricks(invocation: Invocation) -> Iterator[Destruction]:
     yield from generic(invocation)
 
 
-def _dbt(invocation: Invocation) -> Iterator[Destruction]:
-    options = invocation.options("--args --target -t --profiles-dir --project-dir")
-    if options.operands[:1] == ("run-operation",) and destroying_verb("".join(options.operands[1:2])):
-        name = re.search(r"[\w.]\s*[:=]\s*['\"]?([\w.]+)", options.value("--args") or "")
-        yield Destruction(options.operands[1], f"table={name[1] if name else options.operands[1]}", Badness.PLAIN)
-
-
-_GENERIC_VERBS = frozenset(listed("""
-    delete destroy drop purge rm truncate wipe erase nuke obliterate terminate decommission deprovision deregister
-    unpublish deactivate
-"""))  # fmt: skip
+_GENERIC_VERBS = words_of("verbs of programs that destroy")
 _GENERIC_ENDS = frozenset(("flush", "clear", "empty", "remove", "disable"))
 _MILD = frozenset(("cache", "caches", "dns", "log", "logs", "test", "screen", "history", "buffer", "label", "tag"))
 _STATEMENT = re.compile(
@@ -213,13 +137,7 @@ _STATEMENT = re.compile(
 )
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
-_TALKS = frozenset(listed("""
-    echo printf grep egrep fgrep rg ag ack test [ man help which type less cat head tail ls make npm yarn pnpm cargo
-    poetry go pytest tox bundle rake mvn gradle just task say logger wall jq yq sort diff cut tr ip set alias export
-    read expr cd for case tmux screen vim sed awk tar zip ssh nmcli route brctl ovs-vsctl tc hg svn bd td todo op pass
-    xclip pip pipx uv conda brew apt apt-get yum dnf apk nft ufw iptables ip6tables systemctl zfs zpool btrfs vgremove
-    lvremove hdfs hadoop etcdctl diskutil crontab
-"""))  # fmt: skip
+_TALKS = words_of("programs that are not guessed about")
 _CARRY = frozenset((
     *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
     "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",
@@ -269,57 +187,10 @@ def generic(invocation: Invocation) -> Iterator[Destruction]:
             return
 
 
-# Tools that recreate a database: their subcommands.
-_RESETS: Mapping[str, tuple[tuple[str, ...], ...]] = {
-    "rails": (("db:drop",), ("db:reset",), ("db:purge",), ("db:migrate:reset",), ("db:schema:load",)),
-    "rake": (("db:drop",), ("db:reset",), ("db:purge",), ("db:migrate:reset",), ("db:schema:load",)),
-    "prisma": (("migrate", "reset"),),
-    "artisan": (("migrate:fresh",), ("migrate:reset",), ("db:wipe",), ("migrate:refresh",)),
-    "alembic": (("downgrade", "base"),),
-    "flask": (("db", "downgrade", "base"),),
-    "mix": (("ecto.drop",), ("ecto.reset",)),
-    "supabase": (("db", "reset"),),
-    "sequelize": (("db:drop",), ("db:migrate:undo:all",)),
-    "sequelize-cli": (("db:drop",), ("db:migrate:undo:all",)),
-    "typeorm": (("schema:drop",),),
-    "flyway": (("clean",),),
-    "liquibase": (("drop-all",), ("dropAll",)),
-    "goose": (("reset",), ("down-to", "0")),
-    "knex": (("migrate:rollback",),),
-    "dbmate": (("drop",),),
-    "diesel": (("database", "reset"),),
-    "dotnet-ef": (("database", "drop"), ("database", "update", "0")),
-    "manage.py": (("flush",), ("reset_db",), ("sqlflush",)),
-    "django-admin": (("flush",), ("reset_db",)),
-}
-_INTERPRETERS = frozenset(("python", "php", "ruby", "node"))
-
-
-def resets(invocation: Invocation) -> Iterator[Destruction]:
-    """Yield the losses by `rails db:drop`, `manage.py flush` and similar commands, also after an interpreter's name."""
-    argv = invocation.argv
-    if argv and argv[0] in _INTERPRETERS:
-        argv = argv[1:]
-    name = argv[0].rpartition("/")[2] if argv else ""
-    operands = parse(argv[1:]).operands
-    for words in _RESETS.get(name, ()):
-        if operands[: len(words)] == words and words != ("sqlflush",):
-            lost = Destruction("reset_database", f"database={invocation.path('.')}", Badness.PLAIN)
-            yield from _seen_from(invocation, iter((lost,)), argv)
-    if name == "prisma" and operands[:2] == ("db", "push") and "--force-reset" in argv:
-        yield Destruction("reset_database", f"database={invocation.path('.')}", Badness.PLAIN)
-
-
 TOOLS: Mapping[str, Reader] = {
     **{name: _sql(client) for name, client in CLIENTS.items()},
-    **dict.fromkeys((*_RESETS, *_INTERPRETERS), resets),
-    "dropdb": _dropdb,
-    "mysqladmin": _mysqladmin,
-    "redis-cli": _redis,
+    "redis-cli": _graph,
     "mongo": _mongo,
     **dict.fromkeys(listed("gremlin.sh gremlin s-update arangosh"), _stated),
-    "kafka-topics.sh": _kafka_topics,
-    "kafka-topics": _kafka_topics,
     "databricks": _databricks,
-    "dbt": _dbt,
 }

@@ -10,36 +10,24 @@ from collections.abc import Iterator
 
 from haltline.detectors.commands.code.scripts import INTERPRETERS
 from haltline.detectors.commands.effects.rows import is_dry
-from haltline.detectors.commands.model import Badness, Destruction, listed
+from haltline.detectors.commands.model import Badness, Destruction
 from haltline.detectors.commands.names import is_for_tests
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SHELLS
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import words
 
-_VERBS = frozenset(listed("destroy wipe purge nuke obliterate decommission deprovision"))
-_VERBS_OF_DATA = _VERBS | frozenset(listed("delete erase remove teardown terminate drop truncate reset flush"))
+_VERBS = words_of("verbs of scripts that destroy")
+_VERBS_OF_DATA = words_of("verbs of scripts that destroy data")
 """Adds verbs that also name programs under development, which are run after each edit: only with a word of `_DATA`."""
-_DATA = frozenset(listed("""
-    db database databases table tables schema all prod production collection collections index indices customers users
-    orders user customer order account accounts payments invoices backups backup bucket buckets cluster production
-    everything
-"""))  # fmt: skip
+_DATA = words_of("valuable data")
 """Words of names for valuable data."""
-_MILD = frozenset(listed("""
-    test tests tmp temp cache caches local dev build dist pyc logs log mock sample example ci docs unused dead draft
-    comments modules artifacts old stale branches fixture fixtures duplicates dupes e2e pycache output outputs coverage
-"""))  # fmt: skip
+_MILD = words_of("names of what is cleaned up")
 """Words in names of cleanup scripts."""
-_LOOKS = frozenset(listed("""
-    check verify validate show list debug repro reproduce demo inspect analyze analyse print find report explain compare
-    try monitor watch count preview simulate measure bench
-"""))  # fmt: skip
+_LOOKS = words_of("first words of scripts that look")
 """First words in names of scripts that check what something else deletes."""
-_RUNNERS = frozenset(listed("""
-    make gmake just task invoke inv gulp grunt ant mage poe rake npm yarn pnpm bun composer deno gradle gradlew mvn
-    cargo systemctl manage.py artisan console flask rails
-"""))  # fmt: skip
+_RUNNERS = words_of("programs that run tasks")
 _RUN = frozenset(("start", "run", "run-script", "task", "xtask"))
 _APPLICATIONS = ("manage.py", "artisan", "console")
 _SUFFIX = re.compile(r"\.(?:sh|bash|zsh|py|js|ts|mjs|cjs|rb|php|pl|ps1|exs)$")

@@ -3,12 +3,42 @@
 Misses: nothing of its own; each file's reader says what it misses.
 """
 
+from functools import cache
 from importlib.resources import files
+from itertools import chain
+
+from haltline.schemas import expressions as re
+
+_BAR = re.compile(r"\s\|(?=\s|$)")
 
 
 def rows_of(name: str) -> list[str]:
     """Return the lines of `NAME.txt` without blank ones, comments, which begin with `#`, and indented examples."""
     return [line for line in _lines(name) if not line.startswith((" ", "#"))]
+
+
+def cells_of(name: str) -> list[list[str]]:
+    """Return the cells of the lines of `NAME.txt`, which a bar between blanks separates."""
+    return [cells(line) for line in rows_of(name)]
+
+
+def cells(line: str) -> list[str]:
+    """Return the cells of a line."""
+    return [cell.strip() for cell in _BAR.split(line)]
+
+
+def words_of(name: str) -> frozenset[str]:
+    """Return a set of `words.txt`."""
+    return _words()[name]
+
+
+@cache
+def _words() -> dict[str, frozenset[str]]:
+    found: dict[str, frozenset[str]] = {}
+    for name, words in cells_of("words"):
+        each = (found[word[1:]] if word[0] == "@" else (word,) for word in words.split())
+        found[name] = frozenset(chain.from_iterable(each))
+    return found
 
 
 def examples_of(name: str) -> list[tuple[str, bool, str]]:

@@ -6,7 +6,7 @@ Misses: programs that read the command from a file; keys sent to a terminal one 
 import shlex
 from collections.abc import Callable, Mapping
 
-from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.decoding import decoded_wide
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
@@ -243,17 +243,9 @@ def _rest(invocation: Invocation) -> list[str]:
 
 
 _MAX_WORDS = 256
-_FOR_TEXTS = frozenset(listed("""
-    echo printf grep egrep fgrep zgrep rg ag ack sed git gh glab hub say logger notify-send jq yq test [ [[ man tldr
-    type history fc cat curl haltline claude codex aider llm svn hg jj npm pnpm yarn alias export read find xargs
-    parallel rm mv cp ls expr tee awk gawk perl case python ipython pypy node deno bun ruby php lua luajit Rscript R
-    julia groovy elixir swift
-"""))  # fmt: skip
+_FOR_TEXTS = words_of("programs whose arguments are texts")
 """Programs that search for, print or store their arguments, and those whose arguments are parsed as commands anyway."""
-_WITH_RM = frozenset(listed("""
-    docker podman gsutil gcloud aws rclone mc s3cmd s5cmd ipfs dvc databricks hdfs hadoop ossutil azcopy go poetry
-    kubectl helm vault multipass lxc nvm volta
-"""))  # fmt: skip
+_WITH_RM = words_of("programs with an rm of their own")
 """Programs with an `rm` subcommand."""
 
 CARRIERS: Mapping[str, Carrier] = {

@@ -72,30 +72,3 @@ def _cluster(word: str, found: dict[str, list[str]], takes_value: frozenset[str]
             return name, word[at + 1 :]
         found.setdefault(name, []).append("")
     return "-" + word[-1], ""
-
-
-def parse_greedily(
-    arguments: Iterable[str], flags: frozenset[str] = frozenset(), *, many_after: int | None = None
-) -> Options:
-    """Parse arguments of cloud tools, whose options nearly all take a value.
-
-    An option outside `flags` takes the next word, unless that is an option or a value is attached with `=`. After
-    `many_after` operands, an option takes all words up to the next option.
-    """
-    operands: list[str] = []
-    found: dict[str, list[str]] = {}
-    open_option: list[str] | None = None
-    for word in arguments:
-        if len(word) > 1 and word[0] == "-":
-            name, equals, value = word.partition("=")
-            values = found.setdefault(name, [])
-            if equals:
-                values.append(value)
-            open_option = None if equals or name in flags else values
-        elif open_option is not None:
-            open_option.append(word)
-            if many_after is None or len(operands) < many_after:
-                open_option = None
-        else:
-            operands.append(word)
-    return Options(tuple(operands), {name: tuple(values) or ("",) for name, values in found.items()})

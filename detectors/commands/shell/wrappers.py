@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.shell.options import parse
 from haltline.schemas import expressions as re
 
@@ -33,8 +33,8 @@ class Prefix:
 
 
 def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
-    for line in rows_of("wrappers"):
-        names, options, more = (cell.split() for cell in f"{line} ".split("|"))
+    for cells in cells_of("wrappers"):
+        names, options, more = map(str.split, cells)
         operands = next((int(word) for word in more if word.isdigit()), 0)
         prefix = Prefix(frozenset(options), operands, "remote" in more, "dashes" in more)
         for name in " ".join(names).split(","):
@@ -45,16 +45,22 @@ SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = dict(_read())
 PREFIXES: Mapping[str, Prefix] = {path[0]: prefix for path, prefix in SUBCOMMANDS.items() if len(path) == 1}
 
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
-    name: tuple(same.split())
-    for names, _, same in (line.partition(" | ") for line in rows_of("synonyms"))
-    for name in names.split()
+    name: tuple(same.split()) for names, same in cells_of("synonyms") for name in names.split()
 }
 """Other names of programs with the same behaviour."""
 
-GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
-    name: frozenset(options) for name, *options in map(str.split, rows_of("global_options"))
-}
-"""Options with a value that may precede a program's words."""
+
+def _options() -> Iterator[tuple[str, bool, frozenset[str]]]:
+    for names, options in cells_of("options"):
+        for name in names.split(","):
+            yield name, options.startswith("all but "), frozenset(options.removeprefix("all but ").split())
+
+
+OPTIONS: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if not others}
+"""Options with a value, by a program, or a program with its first word (`docker compose`)."""
+_PROGRAMS_OF_PROGRAMS = frozenset(name.partition(" ")[0] for name in OPTIONS if " " in name)
+OPTIONS_WITHOUT_VALUE: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if others}
+"""Options without a value, of programs whose other options have one."""
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
@@ -114,7 +120,7 @@ def _is_option_or_assignment(word: str, *, first: bool) -> bool:
 def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
     """Return the prefix of `docker -H x exec ...` and similar commands, and the arguments after the subcommand."""
     name = argv[0]
-    value_options = GLOBAL_OPTIONS.get(name, frozenset())
+    value_options = OPTIONS.get(name, frozenset())
     path: tuple[str, ...] = (name,)
     if name in _SCRIPT_RUNNERS and argv[1:2] and argv[1] in _INSTALLED_PROGRAMS:
         return Prefix(), argv[1:]
@@ -126,6 +132,8 @@ def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
             at += word in value_options
             continue
         path += (word,)
+        if len(path) == 2 and name in _PROGRAMS_OF_PROGRAMS:
+            value_options |= OPTIONS.get(f"{name} {word}", frozenset())
         prefix = SUBCOMMANDS.get(path)
         if prefix is not None:
             return prefix, argv[at:]

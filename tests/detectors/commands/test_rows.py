@@ -1,5 +1,8 @@
 """Each row of programs has two examples, one that is an act by it and one that is none; a policy adds its own."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from haltline.detectors.commands import destructions
@@ -11,6 +14,8 @@ from haltline.detectors.features.explanation import explain
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.policy import Policy
 from tests.builders import cases
+
+FOLDER = Path(__file__).parents[3]
 
 
 @pytest.mark.parametrize("domain", DOMAINS)
@@ -51,3 +56,14 @@ def test_a_policy_adds_rows(command: str, targets: list[str]) -> None:
 def test_a_row_of_a_policy_that_cannot_be_read_says_what_is_expected() -> None:
     with pytest.raises(ValueError, match=r"expected `effect \| program and words"):
         Classifier(Policy(rows=("acmectl tenant drop",)))
+
+
+def test_the_page_about_reading_names_each_file_of_rows_with_a_line_of_it() -> None:
+    table = (FOLDER / "docs" / "reading.md").read_text().partition("| table | a line says |")[2].partition("\n\n")[0]
+    cells = [re.split(r" (?<!\\)\| ", line.strip("| ")) for line in table.splitlines()[2:]]
+    named = {
+        tuple(re.findall(r"`(\w+)`", names)): example.strip("`").replace(r"\|", "|") for names, _, example in cells
+    }
+    stems = {one.stem for one in (FOLDER / "detectors" / "commands" / "rows").glob("*.txt")}
+    assert {name for names in named for name in names} == stems
+    assert [line for names, line in named.items() if all(line not in rows_of(name) for name in names)] == []
