@@ -11,7 +11,7 @@ from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.fingerprint import fingerprint
 from haltline.detectors.features.in_passing import made_in_passing
-from haltline.detectors.features.lazy import lazy
+from haltline.detectors.features.lazy import lay_out, lazy
 from haltline.detectors.features.observed.failure import FailedCall
 from haltline.detectors.features.observed.trait import (
     AGAIN,
@@ -396,3 +396,6 @@ class Observation(FailedCall):
     def accesses(self) -> tuple[Access, ...]:
         """The files that an attempt reads, and those that it changes."""
         return file_access.accesses(self)
+
+
+lay_out(Observation)
