@@ -160,7 +160,7 @@ class Observation(FailedCall):
         sights = USAGE if self.usage is not None else 0
         if self.refused and (self.is_attempt or self.is_result or self.kind is _MODEL_TURN):
             return sights | REFUSAL  # neither the agent's failure nor a step of its work
-        if self.event.__pydantic_extra__:
+        if self.event.model_extra:
             sights |= MORE
         if self.is_attempt:
             sights |= ATTEMPT | BEGUN
