@@ -123,7 +123,7 @@ class Observation(FailedCall):
                 self.targets = self._classifier.targets(self.event, tool.use)
         self.step = self.index
         if self.is_attempt:  # `CallTracker` needs both in any case
-            self.fingerprint = fingerprint(self.event, action, tool)
+            self.fingerprint = fingerprint(self.event, self.args, action, tool)
             self.step = self.calls.step.of(self)
 
     def _of_result(self, action: str, call: OpenCall) -> None:
@@ -334,7 +334,7 @@ class Observation(FailedCall):
         """Equal for the same call with the same arguments, except for what varies by itself."""
         if self.call is not None:
             self._require_recalled("the fingerprint of a result")
-        return fingerprint(self.event, self.action, self.tool)
+        return fingerprint(self.event, self.args, self.action, self.tool)
 
     @lazy
     def again(self) -> Again | None:
