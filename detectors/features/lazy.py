@@ -44,7 +44,7 @@ def lay_out(owner: type) -> None:
     Python adds only the names of the first objects to that table: later, an object with another name gets a dict of its
     own, which takes longer to make and to read.
     """
-    first = owner.__new__(owner)
+    first: object = object.__new__(owner)
     for base in owner.__mro__:
         for name, value in vars(base).items():
             if isinstance(value, lazy):
