@@ -91,17 +91,15 @@ class Sort(StrEnum):
 
 
 _pack = msgpack.Encoder().encode
-_entries = msgpack.Decoder(dict[str, Raw]).decode
 _entry = msgpack.Decoder(tuple[str, int, int, int, str, int, str]).decode
-_NONE = Raw(_pack({}))
 
 
 class CallHistory(Stored):
     """The calls of one session. Plain JSON values: part of its state."""
 
-    once: Raw = _NONE
+    once: dict[str, Raw] = field(default_factory=dict)
     """By fingerprint, for calls made once: `[result, done, time_ms, index, event_id, offset, variant]`. Encoded: few of
-    them are read again, and each object costs time when the state is written."""
+    them are read again, and each object costs time when the state is read and written."""
     calls: dict[str, Known] = field(default_factory=dict)
     """By fingerprint, for repeated calls."""
     trail: list[str] = field(default_factory=list)
@@ -186,7 +184,7 @@ class CallHistory(Stored):
             mark = self._again(act, again, actions)
             again.known.variant = variant
             if self.calls.pop(fingerprint, None) is None:
-                self._store_once(fingerprint, None)
+                self.once.pop(fingerprint, None)
             self.calls[fingerprint] = again.known
             if len(self.calls) > MAX_CALLS:
                 del self.calls[next(iter(self.calls))]
@@ -212,7 +210,7 @@ class CallHistory(Stored):
     def _reset(self) -> None:
         """Restart: without results, attempts had been counted."""
         self.resulted = True
-        self.once, self.calls, self.trail, self.points = _NONE, {}, [], 0
+        self.once, self.calls, self.trail, self.points = {}, {}, [], 0
 
     def _add_to_trail(self, fingerprint: str, mark: str) -> None:
         if mark in POINTS:
@@ -252,24 +250,17 @@ class CallHistory(Stored):
 
     def _known(self, fingerprint: str) -> Known | None:
         known = self.calls.get(fingerprint)
-        if known is None and fingerprint.encode() in bytes(self.once):  # few are
-            entry = _entries(self.once).get(fingerprint)
-            if entry is not None:
-                once = _entry(entry)
-                known = Known([once[0]], [[*once[2:6], FULL]], once[1], once[6])
+        if known is None and (entry := self.once.get(fingerprint)) is not None:
+            once = _entry(entry)
+            known = Known([once[0]], [[*once[2:6], FULL]], once[1], once[6])
         return known
 
-    def _store_once(self, fingerprint: str, known: Known | None) -> None:
-        """Store a call made once; None removes it."""
-        entries = _entries(self.once)
-        if known is None:
-            entries.pop(fingerprint, None)
-        else:
-            entry = (known.results[0], known.done, *known.rows[0][:QUARTERS], known.variant)
-            entries[fingerprint] = Raw(_pack(entry))
-            if len(entries) > MAX_ONCE:
-                del entries[next(iter(entries))]
-        self.once = Raw(_pack(entries))
+    def _store_once(self, fingerprint: str, known: Known) -> None:
+        """Store a call made once."""
+        once = self.once
+        once[fingerprint] = Raw(_pack((known.results[0], known.done, *known.rows[0][:QUARTERS], known.variant)))
+        if len(once) > MAX_ONCE:
+            del once[next(iter(once))]
 
     def _is_nameless(self, act: Observed) -> bool:
         """Return whether it is a result without an attempt, so that its call is unknown."""

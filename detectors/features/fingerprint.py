@@ -91,21 +91,20 @@ _IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
 """What else varies by itself in the answers to a poll."""
 
 
-def fingerprint(event: ActionEvent, action: str, tool: KnownTool) -> str:
+def fingerprint(event: ActionEvent, args: JsonObject | None, action: str, tool: KnownTool) -> str:
     """12 hex digits, equal for the same call; if something was masked, `.` and digits of the unmasked call follow.
 
-    Two calls of a program that changes something are the same only if those digits are equal too.
+    Two calls of a program that changes something are the same only if those digits are equal too. `args`: those that
+    the call uses; if it uses none, all of them count.
     """
-    args, args_digest, hint = event.args, event.args_digest, event.effect
+    args, args_digest, hint = args or event.args, event.args_digest, event.effect
     if event.loop_key is not None:
         return digest(f"{action}\0loop\0{event.loop_key}".encode())
     if tool.loop_key is not None:
-        arguments = args or {}
+        arguments = event.args or {}
         return digest(
             action.encode() + canonical_json({name: arguments[name] for name in tool.loop_key if name in arguments})
         )
-    if args and tool.use is not None:
-        args = tool.use.used(args) or args
     if not args:
         return digest(f"{action}\0{args_digest or ','.join(event.targets)}".encode())
     runs = tool.effect is _EXEC

@@ -269,6 +269,7 @@ class Novelty(Stored, dict=True):
     def values(self) -> tuple[float, ...]:
         """The numbers of `VALUES`, in that order."""
         few, new, call_words = self.steps < 4, self.new_words, self.call_words
+        newest = new[-_SHORT:]
         return (
             self.balance,
             self.seen.bit_count(),
@@ -283,7 +284,7 @@ class Novelty(Stored, dict=True):
             sum(new) / len(new) if new else _MOST_NEW,
             (self.negative & 0x1F).bit_count(),
             (self.unused & 0x1F).bit_count(),
-            sum(new[-_SHORT:]) / len(new[-_SHORT:]) if new else _MOST_NEW,
+            sum(newest) / len(newest) if newest else _MOST_NEW,
         )
 
     def _add_new_words(self, count: int) -> None:

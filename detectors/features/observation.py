@@ -14,7 +14,7 @@ from haltline.detectors.features.call_tracker import CallTracker
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.fingerprint import fingerprint
 from haltline.detectors.features.in_passing import made_in_passing
-from haltline.detectors.features.lazy import lazy
+from haltline.detectors.features.lazy import lay_out, lazy
 from haltline.detectors.features.observed.failure import FailedCall
 from haltline.detectors.features.observed.trait import (
     AGAIN,
@@ -128,7 +128,7 @@ class Observation(FailedCall):
                 self.targets = self._classifier.targets(self.event, tool.use)
         self.step = self.index
         if self.is_attempt:  # `CallTracker` needs both in any case
-            self.fingerprint = fingerprint(self.event, action, tool)
+            self.fingerprint = fingerprint(self.event, self.args, action, tool)
             self.step = self.calls.step.of(self)
 
     def _of_result(self, action: str, call: OpenCall) -> None:
@@ -180,7 +180,7 @@ class Observation(FailedCall):
         sights = USAGE if self.usage is not None else 0
         if self.refused and (self.is_attempt or self.is_result or self.kind is _MODEL_TURN):
             return sights | REFUSAL  # neither the agent's failure nor a step of its work
-        if self.event.__pydantic_extra__:
+        if self.event.model_extra:
             sights |= MORE
         if self.is_attempt:
             sights |= ATTEMPT | BEGUN
@@ -351,7 +351,7 @@ class Observation(FailedCall):
         """Equal for the same call with the same arguments, except for what varies by itself."""
         if self.call is not None:
             self._require_recalled("the fingerprint of a result")
-        return fingerprint(self.event, self.action, self.tool)
+        return fingerprint(self.event, self.args, self.action, self.tool)
 
     @lazy
     def again(self) -> Again | None:
@@ -413,3 +413,6 @@ class Observation(FailedCall):
     def accesses(self) -> tuple[Access, ...]:
         """The files that an attempt reads, and those that it changes."""
         return file_access.accesses(self)
+
+
+lay_out(Observation)

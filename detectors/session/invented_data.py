@@ -81,12 +81,10 @@ class InventedData(Detector[InventedDataState]):
             return None
         files = written(act)
         made_up = self._made_up(state, act, files) if files or state.drawing or "andom" in act.text else None
-        if not files and not state.files:
+        used = self._used(state, act, files) if state.files else []
+        if not files and not used:
             return made_up
-        found = [made_up]
-        found += self._used(state, act, files) if state.files else []
-        found += [self._written(state, act, file) for file in files]
-        return worst_of(found)
+        return worst_of([made_up, *used, *(self._written(state, act, file) for file in files)])
 
     def near(self, state: InventedDataState) -> float:
         """The uses, relative to the count that is critical."""

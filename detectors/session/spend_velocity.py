@@ -205,7 +205,7 @@ def _sums(state: SpendVelocityState) -> tuple[float, float]:
 
 def _sources(act: Observation) -> tuple[str, ...]:
     event = act.event
-    extra = event.__pydantic_extra__
+    extra = event.model_extra
     model = next((extra[name] for name in _MODEL_NAMES if isinstance(extra.get(name), str)), "") if extra else ""
     agent = event.agent_id
     return _named(act.action, "" if agent == "unknown" else agent, model[:_MAX_NAME_CHARS])

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from haltline.detectors import catalogue
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker, Observation
+from haltline.detectors.features.observed.event_fields import plain
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.control import approvals, declared_batches, freeze, kills, probation, session_incidents
@@ -97,6 +98,7 @@ class Core:
 
     def on_event(self, state: SessionState | None, event: ActionEvent, at: LogPosition | None = None) -> Effects:
         """Apply the session's next event. Changes `state` in place."""
+        event = plain(event)
         if state is None:
             state = SessionState(session_id=event.session_id)
         if not self._alone and not (is_new(state, at) and is_first(state, event.event_id, MAX_SEEN)):

@@ -193,5 +193,7 @@ def _unpacked(kind: type[_S], packed: bytes) -> _S:
     for name, memory in state.detectors.items():
         state.detectors[name] = memory.copy()  # otherwise the whole of `packed` would stay in memory
     if isinstance(state, SessionState):
-        state.calls.recall.once = state.calls.recall.once.copy()
+        once = state.calls.recall.once
+        for name, entry in once.items():
+            once[name] = entry.copy()
     return state

@@ -5,7 +5,7 @@ A file that existed before may count, as in `creations`. Appending to a file or 
 Misses: computed names; functions of the program's own; files that a library writes by itself.
 """
 
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS
+from haltline.detectors.commands.model import MAX_COMMAND_CHARS, holds_one
 from haltline.detectors.commands.paths import canonical
 from haltline.schemas import expressions as re
 
@@ -28,7 +28,7 @@ def code_creations(text: str, *, cwd: str | None = None, folders: bool = True) -
 
     The program may be embedded in a command line. `folders`: include directories that may hold other content too.
     """
-    if "(" not in text or not any(hint in text for hint in _HINTS):
+    if "(" not in text or not holds_one(text, _HINTS):
         return ()
     found: dict[str, None] = {}
     for pattern in (_FILES, _FOLDERS) if folders else (_FILES,):

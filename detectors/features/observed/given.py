@@ -22,6 +22,7 @@ class Given:
     )  # fmt: skip
 
     event: ActionEvent
+    """From the core only its fields, `model_extra` and `is_usage_unknown`: see `event_fields`."""
     kind: Kind
     time_ms: int
     """Event time, epoch milliseconds."""

@@ -25,9 +25,11 @@ class OwnFiles:
         if operation is None or not operation.edits:
             return
         name = next((args[name] for name in operation.paths if isinstance(args.get(name), str)), "")
+        has_content = any(isinstance(args.get(name), str) for name in operation.content)
+        if not name or not (has_content or self._known):
+            return  # nearly always: the path, which takes system calls, is not needed
         path = os.path.realpath(os.path.join(folder, name))
-        creates = any(isinstance(args.get(name), str) for name in operation.content) and not os.path.lexists(path)
-        if name and (creates or self.has(path)):
+        if (has_content and not os.path.lexists(path)) or self.has(path):
             self._begun[call_id] = path
             if len(self._begun) > _MAX_FILES:
                 self._begun.popitem(last=False)

@@ -51,7 +51,7 @@ def test_what_is_remembered_is_bounded() -> None:
         watched(e)
     recall = watched.calls.recall
     assert len(recall.calls) <= MAX_CALLS
-    assert len(msgspec.msgpack.decode(recall.once)) <= MAX_ONCE
+    assert len(recall.once) <= MAX_ONCE
     assert len(recall.trail) <= MAX_TRAIL
     assert all(len(known.rows) <= MAX_ROWS for known in recall.calls.values())
     assert len(msgspec.msgpack.encode(recall)) < 16_384
@@ -62,9 +62,9 @@ def test_the_first_result_ends_the_counting_of_attempts_and_early_results_are_no
     watched = Watched(Repetition())
     for proposed, _ in pairs:
         watched(proposed)
-    assert len(msgspec.msgpack.decode(watched.calls.recall.once)) == 4
+    assert len(watched.calls.recall.once) == 4
     watched(pairs[0][1])
-    assert len(msgspec.msgpack.decode(watched.calls.recall.once)) == 1
+    assert len(watched.calls.recall.once) == 1
     assert watched.calls.recall.resulted
     pairs = [call(s, "send_email", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(9)]
     named = [(p, c.model_copy(update={"action": "send_email"})) for p, c in pairs]

@@ -14,7 +14,9 @@ UUIDS = tuple(f"4f1d09aa-1111-4000-8000-00000000000{letter}" for letter in "ab")
 
 def of(action: str, args: dict[str, Any] | None = None, *, classifier: Classifier = CLASSIFIER, **fields: Any) -> str:
     e = event(0, action, args=args, **fields)
-    return fingerprint(e, action, classifier.tool_of(action, e.args))
+    tool = classifier.tool_of(action, e.args)
+    used = tool.use.used(e.args) if tool.use is not None and e.args else e.args
+    return fingerprint(e, used, action, tool)
 
 
 @cases(
