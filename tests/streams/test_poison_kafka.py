@@ -15,7 +15,7 @@ from haltline.streams.kafka.log_record import headers_of
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Child, Children
-from tests.streams.counting import Log
+from tests.streams.broker_log import Log
 from tests.streams.sessions.bench import SESSION, delete
 from tests.waiting import wait_until
 

@@ -36,7 +36,7 @@ from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.records import NOW_MS, REASON, TOPICS, one_of_each
 from tests.streams.audit.tables import FIRST, OTHER, Audit, add, writer
-from tests.streams.counting import get
+from tests.streams.broker_log import get
 from tests.streams.running import in_thread
 from tests.waiting import wait_until
 

@@ -90,22 +90,6 @@ def test_states_of_an_earlier_release_name_the_logs_themselves() -> None:
     assert part.stale == {b"a", b"b"}
 
 
-@cases(
-    "headers",
-    {
-        "an epoch of another length": ((EPOCH_HEADER, b"short"),),
-        "an epoch that no owner could follow": ((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),),
-        "an owner of another length": ((OWNER_HEADER, b"short"),),
-        "logs of another length": ((TOPIC_IDS_HEADER, b"\xff"),),
-        "names of nobody": (("\x00", b"x"), ("", b"")),
-    },
-)
-def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[str, bytes]]) -> None:
-    part = PartitionState(0)
-    part.apply([Record(0, b"a", b"1", headers)])
-    assert (part.values, part.owner) == ({b"a": b"1"}, None)
-
-
 def test_reading_has_no_gaps_and_states_of_an_older_release_count_by_their_epochs() -> None:
     part = read(Record(0, b"a", b"1"))
     part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between
@@ -210,9 +194,7 @@ def counted(metrics: Metrics, topic: str) -> float | None:
         "recreated and grown beyond": (NOW, 40, BEFORE.in_commit("actions"), [], None, 1),
         "recreated, and the cluster forgot what was committed": (NOW, None, "", [BEFORE.mark], None, 1),
         "nothing was committed": (NOW, None, "", [b"", NOW.mark], None, 0),
-        "recreated, and said by an earlier one": (NOW, 40, NOW.in_commit("actions"), [BEFORE.mark], 40, 0),
         "committed by an older release": (NOW, 40, "", [], 40, 0),
-        "committed by an older release, beyond the end": (NOW, 140, "", [], None, 1),
         "no ids, beyond the end": (UNKNOWN, 140, "", [], None, 1),
         "the same log lost its end": (NOW, 140, NOW.in_commit("actions"), [], 100, 0),
     },

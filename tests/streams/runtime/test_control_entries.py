@@ -84,9 +84,7 @@ class Worker:
     "read",
     {
         "an entry of a later claim counts": [(b"a", 7), (b"b", 8)],
-        "an owner may write again": [(b"a", 7), (b"b", 7)],
         "an entry of an older release counts": [(b"a", 7), (b"b", None)],
-        "before an entry of an older release nothing is known": [(b"a", 7), (b"b", None), (b"c", 3)],
         "its owner has written it anew": [(b"a", 7), (b"b", 3), (b"a", 7)],
         "a worker that was replaced leaves it to the owner": [(b"a", 9), (b"b", 3)],
     },

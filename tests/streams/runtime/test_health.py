@@ -25,7 +25,7 @@ from haltline.streams.runtime.metrics import PREFIX, Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash, cases
 from tests.mock_cluster import ApiKey, MockCluster
-from tests.streams.counting import get
+from tests.streams.broker_log import get
 from tests.waiting import wait_until
 
 T0_S = 1_700_000_000.0
