@@ -158,8 +158,8 @@ def test_half_a_surrogate_pair_is_read_and_a_moment_is_or_none(tmp_path: Path) -
 
 
 def test_an_export_that_is_no_longer_read_is_refused_with_the_formats_that_are(tmp_path: Path) -> None:
-    file = tmp_path / "langsmith.json"
-    file.write_text(json.dumps({"runs": [{"id": "r1", "trace_id": "t1", "run_type": "tool", "name": "delete"}]}))
+    file = tmp_path / "langfuse.json"
+    file.write_text(json.dumps([{"id": "o", "traceId": "t", "type": "TOOL", "name": "delete"}]))
     with pytest.raises(NotReadable, match=r"expected a recording of .*, atif, .*, otel, "):
         Imported(file)
 
