@@ -22,6 +22,10 @@ class Raises:
     def choose(self, case):
         raise RuntimeError("no idea")
 
+class Ends:
+    def choose(self, case):
+        raise SystemExit(3)
+
 class SaysText:
     def choose(self, case):
         return "BLOCK"
@@ -36,10 +40,14 @@ class Oversteps:
     def intervene(self, decision, finding):
         return {"level": Level.ALLOW}
 
+class Floods:
+    def intervene(self, decision, finding):
+        return {"message": "x" * 40_000}
+
 class NoMethod:
     pass
 """
-NAMES = ("Cautious", "Raises", "SaysText", "Handler", "Oversteps", "NoMethod")
+NAMES = ("Cautious", "Raises", "Ends", "SaysText", "Handler", "Oversteps", "Floods", "NoMethod")
 
 
 @pytest.fixture(autouse=True)
@@ -78,17 +86,19 @@ def test_a_strategy_of_another_package_chooses_and_an_intervention_adds() -> Non
     assert (kill.level, kill.custom) == (Level.KILL, None)
 
 
-@pytest.mark.parametrize("strategy", ["raises", "saystext"])
+@pytest.mark.parametrize("strategy", ["raises", "ends", "saystext"])
 def test_one_that_does_what_it_must_not_is_reported_and_the_rules_own_level_stands(strategy: str) -> None:
     done = outcomes(f"{{strategy: {strategy}}}")
     assert [o.decision.level for o in done if o.decision] == [Level.NUDGE, Level.KILL]
     assert {failure.detector for o in done for failure in o.failures} == {f"strategy {strategy}"}
 
 
-def test_one_that_oversteps_adds_nothing_and_is_reported() -> None:
-    done = outcomes("{handlers: {destructive_repeat: oversteps}}")
-    assert [o.decision for o in done] == [o.decision for o in outcomes("{}")]
-    assert {failure.detector for o in done for failure in o.failures} == {"intervention oversteps"}
+@pytest.mark.parametrize("handler", ["oversteps", "floods"])
+def test_one_that_oversteps_adds_nothing_and_is_reported(handler: str) -> None:
+    done = outcomes(f"{{handlers: {{destructive_repeat: {handler}}}}}")
+    plain = outcomes("{}")
+    assert [o.decision for o in done] == [o.decision for o in plain]
+    assert {failure.detector for o in done for failure in o.failures} == {f"intervention {handler}"}
 
 
 @cases(
@@ -98,6 +108,7 @@ def test_one_that_oversteps_adds_nothing_and_is_reported() -> None:
             "{strategy: nosuch}",
             r"interventions\.strategy: expected by_rule, scored, progressive, pattern_specific, .*got 'nosuch'",
         ),
+        "the same for one rule": ("{strategies: {budget: nosuch}}", r"interventions\.strategies\.budget: expected"),
         "an intervention": ("{handlers: {budget: nosuch}}", r"handlers\.budget: expected .*got 'nosuch'"),
         "an import that fails": ("{strategy: missing}", r"nowhere:Thing of more_.* ModuleNotFoundError"),
         "a class without the method": ("{strategy: nomethod}", "expected an object with a method choose"),
