@@ -96,7 +96,7 @@ def decide(events: tuple[ActionEvent, ...]) -> None:
         state = CORE.on_event(state, one, Position("haltline.actions", 0, offset)).state
 
 
-@settings(max_examples=60)
+@settings(max_examples=150)
 @given(TEXTS, st.sampled_from(sorted(EVENTS)))
 @example("@", "a statement in a command line")
 @example("=", "a statement")
