@@ -12,7 +12,7 @@ names that the program chooses (`mktemp`), uploaded objects, what clouds and clu
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from haltline.detectors.commands.files import redirections
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
+from haltline.detectors.commands.model import MADE_AGAIN, MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
 from haltline.detectors.commands.shell.interpreter import invocations
@@ -48,7 +48,7 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     if CREATES.isdisjoint(words(text)) and _WRITES.search(text) is None:
         return tuple(found)
     for invocation in invocations(text, cwd=cwd):
-        found.update(dict.fromkeys(_redirected(invocation)))
+        found.update((placed_in(target, invocation), None) for target in _redirected(invocation))
         reader = _TOOLS.get(invocation.name)
         if reader is not None:
             found.update((placed_in(target, invocation), None) for target in reader(invocation))
@@ -129,6 +129,14 @@ def _output_option(*names: str) -> Reader:
         return _paths(invocation, (file for file in files if file not in ("-", "") and not file.startswith("/dev/")))
 
     return read
+
+
+def _curl(invocation: Invocation) -> Iterator[str]:
+    """The output files; and what a PUT makes, or changes, under the address that a DELETE would delete."""
+    yield from _output_option("-o", "--output")(invocation)
+    options = invocation.options("-X --request -o --output -X -H -d -u -b -T -t --data --json --data-binary --data-raw")
+    if options.value("-X", "--request") == "PUT":
+        yield from (f"{MADE_AGAIN}url={url}" for url in options.operands[:1])
 
 
 def _dd(invocation: Invocation) -> Iterator[str]:
@@ -217,7 +225,7 @@ _TOOLS: Mapping[str, Reader] = {
     "virtualenv": _virtualenv,
     **dict.fromkeys(("cp", "mv", "install", "ln", "scp"), _copy),
     "wget": _output_option("-O", "--output-document"),
-    "curl": _output_option("-o", "--output"),
+    "curl": _curl,
     "dd": _dd,
     "git": _git,
     "psql": _sql("-c", "--command"),

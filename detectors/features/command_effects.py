@@ -109,7 +109,7 @@ PRODUCING = frozenset((
     "java",
     "make", "cmake", "ninja", "npm", "npx", "yarn", "pnpm", "bun", "cargo", "go", "mvn", "gradle", "dotnet", "docker",
     "pytest", "tox", "nox", "sphinx-build", "jupyter", "uv", "poetry", "rake", "bundle", "Rscript", "julia", "psql",
-    "terraform",
+    "terraform", "rails", "flask", "manage.py", "alembic",
 ))  # fmt: skip
 _ABSOLUTE = re.compile(r"(?<![\w.~/])/[\w.-]+(?:/[\w.-]+)+")
 _MAX_PATHS = 32

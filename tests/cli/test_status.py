@@ -98,6 +98,19 @@ def test_as_json_too(decided: EmbeddedBroker) -> None:
     assert values[0]["response_code"] == "session_killed_loop_guard"
 
 
+@pytest.mark.parametrize(
+    ("options", "code", "problem"),
+    [
+        (["--policy", "nowhere.yaml"], 2, "--policy: nowhere.yaml: expected a file that can be read"),
+        (["--bootstrap", "127.0.0.1:1"], 3, "broker 127.0.0.1:1: expected an answer"),
+    ],
+    ids=["a policy that is not there", "a broker that does not answer"],
+)
+def test_what_it_cannot_begin_with_ends_it(options: list[str], code: int, problem: str) -> None:
+    done = CliRunner().invoke(app, ["watch", "--all", *options])
+    assert (done.exit_code, problem in done.stderr) == (code, True), done.output
+
+
 def test_what_goes_wrong_is_printed_shown_on_the_desktop_and_published(
     tmp_path: Path, embedded: EmbeddedBroker
 ) -> None:

@@ -1,4 +1,4 @@
-"""A process's own server, and topics of a broker that are read outside of any group."""
+"""The topics and groups of a broker, and the server of a process, read from outside."""
 
 import urllib.error
 import urllib.request
@@ -11,7 +11,7 @@ from haltline.streams.kafka.log_reader import LogReader
 
 
 def get(port: int | None, path: str) -> tuple[int, str]:
-    """Status and body of a worker's own server; status 0 while it does not answer."""
+    """Status and body of a process' own server; status 0 while it does not answer."""
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
             return answer.status, answer.read().decode()

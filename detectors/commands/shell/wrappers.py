@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell.options import parse
 from haltline.schemas import expressions as re
 
@@ -31,61 +32,8 @@ class Prefix:
     """The program follows `--`; there is none without it."""
 
 
-_WRAPPERS = """
-sudo | -u --user -g --group -h --host -p --prompt -C -D --chdir -r -t -T -U |
-doas | -u -C |
-env | -u --unset -C --chdir |
-nohup, setsid, command, builtin, busybox, unbuffer, unshare, firejail, fakeroot, prlimit, numactl, perf-stat, \
-valgrind, chronic, catchsegv, coproc, bunx, poetry run, pipenv run, pdm run, hatch run, rye run, bundle exec, pnpm \
-exec, pnpm dlx, yarn dlx, yarn run, just --command |  |
-time | -f --format -o --output |
-timeout, gtimeout | -s --signal -k --kill-after | 1
-nice | -n --adjustment |
-ionice | -c --class -n --classdata |
-stdbuf | -i -o -e --input --output --error |
-exec | -a |
-caffeinate | -t -w |
-chroot, mosh, lxc exec, multipass exec | | 1 remote
-flock | -w --wait --timeout -E | 1
-strace | -e -o -p -s -u -P |
-nsenter | -t --target | remote
-systemd-run | -p --property -u --unit --slice -E --setenv --description --on-calendar --on-active |
-proot | -r -b -w | remote
-sshpass | -p -f -e -P -d |
-taskset, gosu, su-exec, setarch, direnv exec | | 1
-chrt | -T -P -D -p | 1
-runuser | -u --user -g --group -G -s --shell |
-cgexec | -g |
-parallel-ssh | -h -H -l | remote
-pdsh | -w -l -f | remote
-clush | -w -g -f | remote
-faketime | -f | 1
-xvfb-run | -e -f -n -s -p -w |
-dotenv | -f --file -e |
-npx | -p --package |
-uvx | --from --with -p --python |
-uv run | --with --python -p --project --directory --extra --group --env-file --package |
-conda run | -n --name -p --prefix --cwd |
-npm exec, npm x | -p --package -w --workspace |
-aws-vault exec | -d --duration | 1
-op run | --env-file | dashes
-doppler run | -p -c --project --config | dashes
-railway run | -s -e --service --environment |
-heroku run | -a --app -r --remote -s --size | remote
-docker exec | -u --user -w --workdir -e --env --env-file --detach-keys | 1 remote
-docker run | -u --user -w --workdir -e --env --env-file --name -v --volume --mount -p --publish --network --net -h \
---hostname --entrypoint -m --memory --cpus --gpus --platform -l --label --add-host --device --ipc --pull --restart \
---shm-size --tmpfs --ulimit --user --userns --volumes-from --log-driver --cidfile --pid | 1 remote
-docker compose exec | -u --user -w --workdir -e --env --index | 1 remote
-docker compose run | -u --user -w --workdir -e --env --name -v --volume -p --entrypoint | 1 remote
-kubectl exec, kubectl run, kubectl debug | | remote dashes
-perf stat | -e -r -o |
-"""
-"""A line: programs with their subcommands, options with a value, number of operands; `remote`, `dashes`: `Prefix`."""
-
-
 def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
-    for line in filter(None, _WRAPPERS.splitlines()):
+    for line in rows_of("wrappers"):
         names, options, more = (cell.split() for cell in f"{line} ".split("|"))
         operands = next((int(word) for word in more if word.isdigit()), 0)
         prefix = Prefix(frozenset(options), operands, "remote" in more, "dashes" in more)
@@ -96,50 +44,15 @@ def _read() -> Iterator[tuple[tuple[str, ...], Prefix]]:
 SUBCOMMANDS: Mapping[tuple[str, ...], Prefix] = dict(_read())
 PREFIXES: Mapping[str, Prefix] = {path[0]: prefix for path, prefix in SUBCOMMANDS.items() if len(path) == 1}
 
-_SYNONYMS = """
-podman nerdctl | docker
-docker-compose podman-compose | docker compose
-oc k | kubectl
-tofu terragrunt | terraform
-gsudo | sudo
-mariadb | mysql
-mongosh | mongo
-valkey-cli | redis-cli
-mariadb-admin | mysqladmin
-bundler | bundle
-"""
 SYNONYMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(same.split())
-    for names, _, same in (line.partition(" | ") for line in _SYNONYMS.splitlines())
+    for names, _, same in (line.partition(" | ") for line in rows_of("synonyms"))
     for name in names.split()
 }
 """Other names of programs with the same behaviour."""
 
-_GLOBAL_OPTIONS = """
-docker -H --host --context -c --config -l --log-level -f --file -p --project-name --profile --env-file \
- --project-directory
-kubectl -n --namespace --context --cluster --user --kubeconfig -s --server --token --as --as-group --request-timeout -v
-aws --profile --region --output --endpoint-url --color --query
-gcloud --project --account --configuration --format --verbosity
-az --subscription --output -o
-helm -n --namespace --kube-context --kubeconfig
-git -C -c --git-dir --work-tree --namespace
-hg --config -R --repository --cwd
-npm -w --workspace --prefix
-gh -R --repo -X --method -H --header
-cargo --manifest-path -p --package
-borg --remote-path --rsh
-restic -r --repo -p --password-file
-terraform -chdir
-pulumi -s --stack -C --cwd
-cdk -a --app --profile
-serverless --stage -s --region
-sam --stack-name --region
-rpk -X --brokers
-dropuser -h -p -U
-"""
 GLOBAL_OPTIONS: Mapping[str, frozenset[str]] = {
-    name: frozenset(options) for name, *options in map(str.split, _GLOBAL_OPTIONS.strip().splitlines())
+    name: frozenset(options) for name, *options in map(str.split, rows_of("global_options"))
 }
 """Options with a value that may precede a program's words."""
 
@@ -244,6 +157,25 @@ def ssh_script(argv: tuple[str, ...]) -> tuple[str | None, bool]:
     if len(rest) > 1:
         return " ".join(_after_options(rest[1:], _SSH_VALUE_OPTIONS)), False
     return None, bool(rest)
+
+
+_VALUED_OF_EXEC = frozenset(("-c", "--container", "-n", "--namespace", "--context"))
+
+
+def ssh_host(argv: tuple[str, ...]) -> str:
+    """Return the host of `ssh user@host words`; empty for this one."""
+    host = "".join(_after_options(argv[1:], _SSH_VALUE_OPTIONS)[:1]).rpartition("@")[2]
+    return "" if host in ("localhost", "127.0.0.1", "::1") else host
+
+
+def machine(argv: tuple[str, ...]) -> str:
+    """Return the container, pod or host of the words before a remote program; empty if it has files of this one."""
+    if argv[0] in ("chroot", "nsenter", "proot") or (argv[0] == "docker" and "run" in argv):
+        return ""
+    at = next((at for at, word in enumerate(argv) if word in ("exec", "run", "debug")), 0)
+    words = argv[at + 1 :]
+    first = parse(words, _VALUED_OF_EXEC).operands[:1] if argv[0] == "kubectl" else ()
+    return next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
 
 
 def watch_script(argv: tuple[str, ...]) -> str:

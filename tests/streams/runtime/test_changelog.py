@@ -214,13 +214,3 @@ def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it
     assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), 100, []) == 40
     assert counted(metrics, CHANGELOG) == 1
     assert "topic states was recreated: the states of sessions are lost" in found.notes[0]
-
-
-def test_two_owners_in_a_row_that_begin_at_one_offset_of_a_source_are_told_from_others() -> None:
-    part = PartitionState(0)
-    found = []
-    for offset, begins in enumerate(["", "a=5 b=7", "a=5 b=8", "a=5", "", "a=5", "a=55"]):
-        claim = Claim(id_of(f"owner {offset}"), begins=begins.encode())
-        part.apply([Record(offset, claim.key, None, claim.headers)])
-        found.append([f"{topic}={at}" for topic, at in (("a", 5), ("b", 7), ("b", 8)) if part.begins_again(topic, at)])
-    assert found == [[], [], ["a=5"], ["a=5"], [], [], []]

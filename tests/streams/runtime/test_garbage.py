@@ -26,16 +26,3 @@ def test_a_cycle_that_lived_for_some_seconds_is_gone_after_a_minute() -> None:
         now_s[0] = 60.0
         collector.tick()
         assert found() is None
-
-
-def test_what_is_frozen_is_found_when_partitions_are_given_up() -> None:
-    with collecting():
-        collector, node = Collector(lambda: 0.0), Node()
-        found = weakref.ref(node)
-        collector.whole()
-        node.itself = node
-        del node
-        collector.whole()
-        assert found() is not None
-        collector.refreeze()
-        assert found() is None
