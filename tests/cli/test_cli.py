@@ -29,27 +29,18 @@ def haltline(*arguments: str, env: dict[str, str] | None = None) -> Result:
     return CliRunner().invoke(app, arguments, env={"HALTLINE_OPERATOR": None, "COLUMNS": "200", **(env or {})})
 
 
-def test_no_broker_is_exit_3_and_names_the_address() -> None:
-    done = haltline("worker", "--metrics-port", "0", "--bootstrap", NOBODY)
-    assert done.exit_code == Exit.UNREACHABLE
-    assert done.stderr.startswith(f"haltline: broker {NOBODY}: expected an answer within 5 s, got")
-    assert done.stdout == ""
-
-
 @cases(
     "arguments, says",
     {
         "a reset without a reason": (("reset", "s1", "--by", "ada"), "Missing option '--reason'"),
         "a reset with an empty reason": (("reset", "s1", "--by", "ada", "--reason", " "),
             "--reason': must not be empty"),
-        "a kill by nobody": (("kill", "s1", "--reason", "r"), "Missing option '--by'"),
         "a kill of nothing": (("kill", *BY_ADA), "id: expected a text"),
         "an id that is too long": (("kill", "x" * 257, "--unknown", *BY_ADA), "id: String should have at most 256"),
         "a batch for too long": (("batch", "s1", "--max-deletes", "3", "--for", "9h", *BY_ADA),
             "expected it to last up to 8:00:00, got 9:00:00"),
         "a batch for no length of time": (("batch", "s1", "--max-deletes", "3", "--for", "soon", *BY_ADA),
             "expected a length of time such as 90s, 30m or 1h30m, got 'soon'"),
-        "an unknown label": (("label", "d1", "perhaps", *BY_ADA), "expected one of confirmed, false_alarm"),
         "an unknown topic": (("tail", "--topic", "nothing"), "expected one of actions, detections"),
         "no client config": (("status", "--client-config", "no-such-file"), "no-such-file: expected a text file"),
         "topics of an embedded broker": (("topics", "create"), "An embedded broker has none"),
@@ -173,7 +164,6 @@ def mistaken(system: str) -> str:
         "a session without any events": (("kill", "nosuch"), Exit.NO,
             "session not found: nosuch; no events of it were found; use --unk"),
         "to release it": (("reset", "nosuch"), Exit.NO, "nothing is in force against it, and it has no events"),
-        "to say that a rule missed it": (("missed", "nosuch", "--rule", "cycle"), Exit.NO, "session not found: nosuch"),
         "the beginning of two sessions": (("kill", "typo"), Exit.NO, "one id: typo-north, typo-south"),
         "to wait for nobody": (("kill", "nosuch", "--unknown", "--until-stopped"), Exit.USAGE,
             "cannot be used with --unknown"),

@@ -9,14 +9,12 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, get_args
 
 import pytest
 import typer
-from confluent_kafka import Producer
 from typer.testing import CliRunner
 
 import haltline
@@ -28,18 +26,19 @@ from haltline.cli.operator import tail as tailing
 from haltline.cli.services import console
 from haltline.console.access.keys import Role
 from haltline.schemas import acts
-from haltline.schemas.decisions import Level, ScopeKind
-from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.policy import Policy
 from haltline.schemas.topics import Topics
 from haltline.schemas.wire import MODELS
 from haltline.streams.engine.groups import Runs
 from haltline.streams.importing.formats import FORMATS
+from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import DEFAULT_PARTITIONS, DEFAULT_PORT
 from tests.builders import cases
 from tests.deploy.commands import parsed
+from tests.streams.audit.records import incident
 
 # Not pydantic, with which typer itself reads the values of options.
 HEAVY = {
@@ -178,36 +177,18 @@ def test_bash_completes() -> None:
     assert dict(zip(COMPLETED, (set(line.split()) for line in done.stdout.splitlines()), strict=True)) == COMPLETED
 
 
-@cases(
-    "shell, expected",
-    {"zsh": ("zsh", '"verify":"Verify that no record'), "fish": ("fish", "verify\tVerify that no record")},
-)
-def test_other_shells_complete_with_the_help_of_each(shell: str, expected: str) -> None:
-    script = CliRunner().invoke(app, ["completion", shell]).stdout
-    assert f"_HALTLINE_COMPLETE=complete_{shell}" in script
-    variables = {
-        "_HALTLINE_COMPLETE": f"complete_{shell}",
-        "_TYPER_COMPLETE_ARGS": "haltline audit ver",
-        "_TYPER_COMPLETE_FISH_ACTION": "get-args",
-    }
-    haltline = str(Path(sys.executable).with_name("haltline"))
-    done = subprocess.run([haltline], env=variables, capture_output=True, text=True, check=False)
-    assert expected in done.stdout
-
-
 HALTLINE = str(Path(sys.executable).with_name("haltline"))
 SESSION = "8f14e45f-ceea-467f-a0e6-3b1c5b6b1f0a"
 REASON = "the same call failed 12 times with the same error, and nothing else was done in between"
-_COLOUR = re.compile(r"\x1b\[[\d;]*3\d(?:;\d+)*m")
 _ANY = re.compile(r"\x1b\[[\d;]*m")
 
 
-def on_a_terminal(*arguments: str, columns: int = 80, environment: Mapping[str, str] = MappingProxyType({})) -> str:
+def on_a_terminal(*arguments: str, columns: int = 80) -> str:
     """Everything that a command prints on a terminal of this width."""
     pid, terminal = pty.fork()
     if pid == 0:
         fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
-        os.execve(HALTLINE, [HALTLINE, *arguments], {"TERM": "xterm-256color", **environment})
+        os.execve(HALTLINE, [HALTLINE, *arguments], {"TERM": "xterm-256color"})
     output = b""
     try:
         while part := os.read(terminal, 65_536):
@@ -221,15 +202,9 @@ def on_a_terminal(*arguments: str, columns: int = 80, environment: Mapping[str, 
 
 @pytest.fixture
 def with_an_incident(embedded: EmbeddedBroker) -> EmbeddedBroker:
-    record = IncidentRecord(
-        incident_id="4f1c09ab77", revision=1, change=IncidentChange.OPENED, state=IncidentState.OPEN,
-        scope=ScopeKind.SESSION, scope_id=SESSION, session_id=SESSION, cause="error_repetition", agent_id="cleaner",
-        level=Level.KILL, count=12, first_at=1_790_000_000_000, last_at=1_790_000_000_000,
-        changed_at=1_790_000_000_000, summary=REASON, decision_id="d-1",
-    )  # fmt: skip
-    producer = Producer({"bootstrap.servers": embedded.bootstrap})
-    producer.produce(Topics().incidents, key=SESSION.encode(), value=record.to_json())
-    assert producer.flush(10) == 0
+    about = {"scope_id": SESSION, "session_id": SESSION, "cause": "error_repetition", "level": "KILL", "count": 12}
+    value = incident(**about, incident_id="4f1c09ab77", summary=REASON).to_json()
+    produce_confirmed(embedded.bootstrap, Topics().incidents, key=SESSION.encode(), value=value)
     return embedded
 
 
@@ -251,18 +226,6 @@ def test_a_table_that_is_too_wide_for_a_terminal_is_printed_a_record_at_a_time(
     piped = subprocess.run([HALTLINE, *command], env={}, capture_output=True, text=True, check=False).stdout
     assert f"│ {SESSION} │" in piped
     assert 160 < max(map(len, piped.splitlines())) <= 200
-
-
-@cases(
-    "environment, coloured, styled",
-    {"a terminal": ({}, True, True), "a terminal with NO_COLOR: bold is left": ({"NO_COLOR": "1"}, False, True)},
-)
-def test_help_and_errors_have_colours_where_they_may(environment: dict[str, str], coloured: bool, styled: bool) -> None:
-    shown = on_a_terminal("--help", environment=environment)
-    assert (bool(_COLOUR.search(shown)), bool(_ANY.search(shown))) == (coloured, styled)
-    wrong = on_a_terminal("notify", environment=environment)
-    assert "--config: expected a document" in _ANY.sub("", wrong)
-    assert bool(_COLOUR.search(wrong)) == coloured
 
 
 def test_json_has_never_any_colours() -> None:

@@ -26,7 +26,6 @@ def explained(*args: str) -> list[dict[str, object]]:
         "careful asks about what exposes": ("{preset: careful}", PUBLIC, True),
         "by default nobody is asked": ("{}", PUBLIC, False),
         "a rule in shadow asks nobody": ("{preset: careful, rules: {ask_first: {mode: shadow}}}", PUBLIC, False),
-        "a rule that is off": ("{preset: careful, rules: {ask_first: {enabled: false}}}", PUBLIC, False),
         "an allowed target": (
             "{preset: careful, rules: {ask_first: {settings: {allowed: ['path=/srv/staging/*']}}}}",
             "rm /srv/staging/a",
@@ -73,7 +72,6 @@ def test_nested_arguments_are_read(depth: int) -> None:
         "a whole database": ("", "dropdb shop", "question"),
         "an unknown tool's name": ("remove_asset", '{"asset_id": "a"}', "hint"),
         "an argument's name": ("catalog", '{"op": "delete", "asset_id": "a"}', "hint"),
-        "no loss": ("", PUBLIC, "count"),
         "for tests": ("", "kubectl --context minikube delete ns shop", "none"),
     },
 )

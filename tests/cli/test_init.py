@@ -100,19 +100,6 @@ def test_the_lines_of_a_framework_are_printed_and_nothing_is_written(folder: Pat
     assert list(folder.iterdir()) == []
 
 
-def test_the_lines_of_a_python_framework_import_and_make_what_they_use() -> None:
-    done = haltline("init", "--framework", "openai-agents")
-    assert done.stdout.splitlines()[:-1] == [
-        "pip install 'haltline[openai-agents]', and in the program, the guard before the agent is made:",
-        "    from haltline import Guard, GuardSettings",
-        "    from haltline.interventions.agent.integrations.openai_agents import HaltlineAgents",
-        "",
-        '    guard = Guard(GuardSettings.from_env(agent_id="agent"))',
-        "    adapter = HaltlineAgents(guard)",
-        "    Agent(..., tools=adapter.guarded(tools)); Runner.run(..., hooks=adapter.hooks)",
-    ]
-
-
 def test_a_framework_that_is_not_known_is_named() -> None:
     done = haltline("init", "--framework", "autogpt")
     assert (done.exit_code, "--framework: expected one of langchain, " in done.stderr) == (Exit.USAGE, True)

@@ -84,9 +84,7 @@ def test_what_a_history_says_cannot_end_the_script_of_the_page(home: Path) -> No
         pytest.param(["no/such/file"], Exit.USAGE, "No such file or directory", id="a path that is not there"),
         pytest.param(["--html", "no/such/report.html"], Exit.USAGE, "expected a file in a folder that exists",
                      id="a page in a folder that is not there"),
-        pytest.param(["--html", "."], Exit.USAGE, "expected a file in a folder that exists, got .", id="a folder"),
         pytest.param(["--since", "yesterday"], Exit.USAGE, "how long ago (-90m, -30d), got 'yesterday'", id="a word"),
-        pytest.param(["--since", "0:12"], Exit.USAGE, "how long ago (-90m, -30d), got '0:12'", id="offsets"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_done_is_said(arguments: list[str], code: Exit, says: str, home: Path) -> None:

@@ -64,14 +64,11 @@ def test_every_variable_of_a_command_or_a_guard_can_be_set_in_the_file_once() ->
     "text, problem",
     {
         "no TOML": ("[kafka", ": expected TOML, got "),
-        "a section that is none": ('[kafak]\nprefix = "a."', ":1: expected a section, one of kafka,"),
         "a section that looks like one": ('[kafak]\nprefix = "a."', "got [kafak]; did you mean [kafka]?"),
         "a key outside of its section": ('bootstrap = "a:1"',
             f":1: expected a section, one of {', '.join(SECTIONS)}; {OUTSIDE}"),
         "a key that looks like one": ('[kafka]\n\nbootstap = "a:1"',
             ":3: [kafka]: expected one of bootstrap, prefix, client_config; got bootstap; did you mean bootstrap?"),
-        "a number for a text": ("[kafka]\nprefix = 1", ":2: kafka.prefix: expected a text, got 1"),
-        "a text for a port": ('[console]\nport = "8460"', ":2: console.port: expected a port (0 to 65535), got '8460'"),
         "a truth for a number": ("[agent]\nspool_max_mb = true",
             ":2: agent.spool_max_mb: expected an integer, got True"),
         "a negative time": ("[agent]\nbudget_s = -1", ":2: agent.budget_s: expected a number, got -1"),
@@ -126,7 +123,6 @@ def test_a_file_that_names_what_is_gone_is_read_with_one_warning_that_says_what_
     "text, variable, value",
     {
         "a path from the file's folder": ('[audit]\ntable = "audit"', "HALTLINE_AUDIT_TABLE", "{folder}/audit"),
-        "a whole path as it is": ('[audit]\ntable = "/srv/a"', "HALTLINE_AUDIT_TABLE", "/srv/a"),
         "options": ('[audit]\nstorage_options = {A = "1", B = "2"}', "HALTLINE_AUDIT_STORAGE_OPTIONS", "A=1 B=2"),
         "a database in a file": ('[console]\ndatabase = "sqlite:///c.db"', "HALTLINE_CONSOLE_DATABASE",
             "sqlite:///{folder}/c.db"),
@@ -136,7 +132,6 @@ def test_a_file_that_names_what_is_gone_is_read_with_one_warning_that_says_what_
             "{folder}/a.pub" + os.pathsep + "{folder}/b.pub"),
         "a number": ("[agent]\nbudget_s = 0.5", "HALTLINE_BUDGET_S", "0.5"),
         "a truth": ("[agent]\nredact_pii = true", "HALTLINE_REDACT_PII", "true"),
-        "a dotted key": ("console.port = 0", "HALTLINE_CONSOLE_LISTEN_PORT", "0"),
     },
 )  # fmt: skip
 def test_a_value_is_given_as_its_variable_holds_it(tmp_path: Path, text: str, variable: str, value: str) -> None:
@@ -266,7 +261,6 @@ def test_a_hook_with_a_broken_file_refuses_what_destroys_and_lets_the_rest_go_on
     {
         "a password of a URL": ("database URL", "postgresql://ada:pw@db/x", "postgresql://ada:***@db/x"),
         "a URL without": ("database URL", "postgresql://ada@db:5432/x", "postgresql://ada@db:5432/x"),
-        "a file": ("database URL", "sqlite:///c.db", "sqlite:///c.db"),
         "a secret of a store": ("table of texts", "A=1 X_SECRET=2", "A=1 X_SECRET=***"),
     },
 )

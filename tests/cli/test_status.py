@@ -22,7 +22,6 @@ from haltline.schemas.events import Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.builders import cases
 from tests.interventions.agent.stand_in import StandIn
 from tests.interventions.test_vocabularies import decision
 from tests.streams.scan.transcripts import stuck
@@ -45,28 +44,16 @@ def shown(broker: EmbeddedBroker, *arguments: str) -> str:
     return done.output
 
 
-@cases(
-    "decided_ago_ms, age",
-    {
-        "decided on history, three hours ago": (3 * HOUR_MS, r"3 h 0 min ago"),
-        "by an older release, which did not say when": (None, r"\d+ d ago"),
-    },
-)
-def test_the_age_of_a_stop(embedded: EmbeddedBroker, decided_ago_ms: int | None, age: str) -> None:
+def test_what_stands_longest_comes_first_by_when_it_was_decided(embedded: EmbeddedBroker) -> None:
     now_ms = time.time_ns() // 1_000_000
-    record = kill("s1", None if decided_ago_ms is None else now_ms - decided_ago_ms)
-    topic = Topics().control
-    produce_confirmed(embedded.bootstrap, topic, key=record.key.encode(), value=record.to_json())
-    (line,) = [line for line in shown(embedded, "status", "s1").splitlines() if "killed" in line]
-    assert re.search(rf"killed +\S? ?{age}", line), line
-
-
-def test_what_stands_longest_comes_first(embedded: EmbeddedBroker) -> None:
-    now_ms = time.time_ns() // 1_000_000
-    for record in (kill("newer", now_ms - HOUR_MS), kill("older", now_ms - 2 * HOUR_MS)):
+    of_an_older_release = kill("oldest", None)
+    for record in (kill("newer", now_ms - HOUR_MS), kill("older", now_ms - 3 * HOUR_MS), of_an_older_release):
         produce_confirmed(embedded.bootstrap, Topics().control, key=record.key.encode(), value=record.to_json())
-    result = shown(embedded, "status")
-    assert result.index("older") < result.index("newer")
+    lines = [line for line in shown(embedded, "status").splitlines() if "killed" in line]
+    for line, (name, age) in zip(
+        lines, (("oldest", r"\d+ d"), ("older", "3 h 0 min"), ("newer", "1 h 0 min")), strict=True
+    ):
+        assert re.search(rf"{name}\b.* {age} ago", line), lines
 
 
 @pytest.fixture

@@ -173,7 +173,7 @@ def calls(draw: st.DrawFn) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("core", CORES)
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(
     calls=st.lists(calls(), min_size=1, max_size=4), answer=st.sampled_from(("approve", "reject", "ask", "withdraw"))
 )

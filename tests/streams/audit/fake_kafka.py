@@ -58,11 +58,6 @@ class FakeKafka:
         partition.end += count
         partition.fetched = partition.end if fetched else partition.fetched
 
-    def recreate(self, topic: str) -> None:
-        """The topic is deleted and made again, empty."""
-        self.ids[topic] += " again"
-        self.partitions |= {place: Partition() for place in self.partitions if place.topic == topic}
-
     def answer(self) -> None:
         """Raises KafkaException for each failure that is left."""
         if self.failures:
@@ -91,10 +86,6 @@ class FakeConsumer:
     def __init__(self, kafka: FakeKafka, story: "Callable[[FakeConsumer], Story]", **settings: Any) -> None:
         self.kafka = kafka
         self.owned: frozenset[Place] = frozenset()
-        self.errors: list[KafkaError] = []
-        """What the next polls return."""
-        self.during_consume: Callable[[], object] = lambda: None
-        """Called once, when the records are taken out that are returned."""
         fields: dict[str, Any] = {"bootstrap": "fake:9092", "flush_s": 1e-9, "answer_within_s": 1.0}
         self.sink = AuditSink(AuditSettings(**fields | settings), table=kafka.table, system=self._system())
         self.run = self.sink.run
@@ -134,8 +125,6 @@ class FakeConsumer:
     def poll(self, timeout: float) -> Message | None:
         self.kafka.now_s += max(timeout, 0.001)
         ended = next(self._story, self) is self
-        if self.errors:
-            return Message(error=self.errors.pop(0))
         message = next(self._messages(), None)
         self._idle = self._idle + 1 if ended and message is None else 0
         if self._idle == _IDLE_POLLS:
@@ -144,10 +133,7 @@ class FakeConsumer:
 
     def consume(self, count: int, *, timeout: float) -> list[Message]:
         assert timeout == 0
-        taken = [message for message, _ in zip(self._messages(), range(count), strict=False)]
-        happening, self.during_consume = self.during_consume, lambda: None
-        happening()
-        return taken
+        return [message for message, _ in zip(self._messages(), range(count), strict=False)]
 
     def _messages(self) -> Iterator[Message]:
         for place, position in list(self.positions.items()):

@@ -1,11 +1,11 @@
-"""The sink step by step: what happens between a poll, a flush and a rebalance, in every order that matters."""
+"""The sink step by step: what happens between a poll, a flush and a rebalance; the simulator has whole histories."""
 
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,7 +17,6 @@ from tests.streams.audit.records import TOPICS
 
 ACTIONS, OTHER, CONTROL = Place(TOPICS.actions, 0), Place(TOPICS.actions, 1), Place(TOPICS.control, 0)
 ALL = (ACTIONS, OTHER, CONTROL)
-OF_OTHER = [(*OTHER, offset) for offset in range(5)]
 LATER = 600.0
 """A flush that does not come by its time."""
 
@@ -54,24 +53,6 @@ def fails_at(step: Step) -> Callable[[Step], None]:
             raise OSError("connection reset by peer")
 
     return fail
-
-
-@pytest.mark.parametrize("limit", [{"flush_rows": 5}, {"flush_bytes": 1000}], ids=str)
-def test_a_full_buffer_is_written_before_its_time(kafka: FakeKafka, limit: dict[str, int]) -> None:
-    seen: list[int] = []
-    kafka.run(reads(ACTIONS, then=lambda: seen.append(len(kafka.table.rows))), flush_s=LATER, **limit)
-    assert seen == [5]
-
-
-def test_records_that_come_with_a_rebalance_in_the_same_call_are_not_taken(kafka: FakeKafka) -> None:
-    def story(sink: FakeConsumer) -> Story:
-        sink.given(ACTIONS, OTHER)
-        yield
-        sink.during_consume = lambda: sink.revoked(ACTIONS, OTHER).given(OTHER)
-        yield
-
-    kafka.run(story)
-    assert kafka.written() == OF_OTHER
 
 
 def another_reads(kafka: FakeKafka) -> None:
@@ -144,54 +125,6 @@ def test_an_end_that_is_behind_the_table_is_asked_for_again(kafka: FakeKafka, gr
     else:
         with pytest.raises(AnotherLog, match="goes on behind offset 4"):
             kafka.run(reads(ACTIONS), answer_within_s=1.0)
-
-
-@pytest.mark.parametrize("flush_s", [1e-9, LATER], ids=["after the first commit", "before it"])
-@pytest.mark.parametrize("longer", [True, False], ids=["longer", "longer only when its end is asked for"])
-def test_nothing_is_written_of_a_topic_that_is_recreated_under_its_reader(
-    kafka: FakeKafka, longer: bool, flush_s: float
-) -> None:
-    def recreate() -> None:
-        kafka.recreate(TOPICS.actions)
-        if longer:
-            kafka.append(ACTIONS, 9)
-        else:
-            one.during_consume = lambda: kafka.append(ACTIONS, 9)
-
-    one = kafka.sink(reads(ACTIONS, then=recreate), flush_s=flush_s)
-    with pytest.raises(AnotherLog, match="deleted and recreated"):
-        one.run()
-    assert len(kafka.table.rows) == (0 if flush_s == LATER else 5)
-
-
-@pytest.mark.parametrize(
-    ("failures", "rows"),
-    [([KafkaError._TRANSPORT] * 3, 0), ([KafkaError.UNKNOWN_TOPIC_OR_PART], 5),
-     ([KafkaError.TOPIC_AUTHORIZATION_FAILED] * 9, 5)],
-    ids=["a broker that is away", "a deleted topic, of which the rest is kept", "an id that may not be seen"],
-)  # fmt: skip
-def test_nothing_is_written_until_topics_are_the_same(kafka: FakeKafka, failures: list[int], rows: int) -> None:
-    def story(one: FakeConsumer) -> Story:
-        one.given(ACTIONS)
-        yield
-        kafka.failures = failures
-        yield
-        assert (len(kafka.table.rows), one.sink.buffered_rows) == (rows, 5 - rows)
-        yield
-
-    kafka.run(story)
-    assert len(kafka.table.rows) == 5
-
-
-def test_an_error_that_does_not_pass_ends_the_sink(kafka: FakeKafka) -> None:
-    for code in (KafkaError._TRANSPORT, KafkaError.GROUP_AUTHORIZATION_FAILED):
-        one = kafka.sink(reads(ACTIONS, then=lambda: one.errors.append(KafkaError(code))))  # noqa: B023  # run in its turn
-        if code == KafkaError._TRANSPORT:
-            one.run()
-        else:
-            with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
-                one.run()
-    assert len(kafka.table.rows) == 5
 
 
 def test_two_sinks_that_end_at_the_same_moment_may_both_sign(kafka: FakeKafka, tmp_path: Path) -> None:

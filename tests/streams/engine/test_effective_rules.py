@@ -23,9 +23,6 @@ def said(
     return Override(agent=agent, session=session, rules={rule: Rule(**fields)}, exemption=exemption)
 
 
-NINE = tuple(said(agent=f"a{n}*", settings={"max_deletes": 2}) for n in range(9))
-
-
 def merged(base: Rule | None, *overrides: Override, rule: str = VOLUME) -> Rule:
     policy = Policy(rules={} if base is None else {rule: base}, overrides=overrides)
     EffectiveRules(policy)
@@ -41,19 +38,16 @@ def deletes(most: int, **more: object) -> dict[str, Any]:
     {
         "the lower threshold of two": (Rule(**deletes(5)), [deletes(2)], deletes(2)),
         "a looser one is not heard": (Rule(**deletes(2)), [deletes(5)], deletes(2)),
-        "nor one looser than the default": (None, [deletes(50)], deletes(3)),
         "the longer window of two": (
             Rule(settings={"window_s": 60}), [{"settings": {"window_s": 600}}], {"settings": {"window_s": 600.0}},
         ),
         "setting by setting over several": (
             Rule(**deletes(5)), [deletes(4, window_s=10), deletes(3, window_s=90)], deletes(3, window_s=90.0),
         ),
-        "whatever the order": (Rule(**deletes(5)), [deletes(3), deletes(4)], deletes(3)),
         "the stronger mode": (Rule(mode=Mode.WARN), [{"mode": Mode.ENFORCE}], {"mode": Mode.ENFORCE}),
         "a weaker mode is not heard": (Rule(mode=Mode.WARN), [{"mode": Mode.SHADOW}], {"mode": Mode.WARN}),
         "on wins": (Rule(enabled=False), [{"enabled": True}], {"enabled": True}),
         "off is not heard": (Rule(), [{"enabled": False}], {"enabled": True}),
-        "what is off stays off unsaid": (Rule(enabled=False), [deletes(2)], {"enabled": False}),
     },
 )  # fmt: skip
 def test_settings_mode_and_enabled_merge_to_the_strictest(
@@ -130,9 +124,6 @@ def test_an_exempted_override_says_what_holds_and_settings_without_effect_are_re
         "out of its bounds, also where it would not be heard": (
             Policy(overrides=(said(settings={"max_deletes": 0}),)),
             f"overrides.0.rules.{VOLUME}.settings.max_deletes: expected greater than or equal to 1, got 0"),
-        "the last of many": (
-            Policy(overrides=(*NINE, said(agent="a*", settings={"max_deletes": "many"}))),
-            f"overrides.9.rules.{VOLUME}.settings.max_deletes: expected a valid integer"),
         "a preset that nobody spelled out": (
             Policy(preset=Preset.STARTER),
             "preset: expected its rules spelled out"),

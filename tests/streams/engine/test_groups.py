@@ -35,15 +35,11 @@ def exempt(until_s: float, **result: object) -> Override:
 
 
 POLICIES = {
-    "five rules in shadow": Policy(rules=IN_SHADOW),
     "what stops most sessions, and all across sessions, in shadow": Policy(
         rules=IN_SHADOW | dict.fromkeys(("repetition", *LOOP_GUARD, *(p.id for p in ACROSS)), SHADOW)
     ),
     "an enforced rule that goes by rules in shadow": Policy(
         rules=IN_SHADOW | {"combination": Rule(mode=Mode.ENFORCE, levels={Severity.HIGH: Level.PAUSE})}
-    ),
-    "an override that enforces a rule for some sessions": Policy(
-        rules=IN_SHADOW, overrides=(Override(session="*1*", rules={"goal_drift": Rule(mode=Mode.ENFORCE)}),)
     ),
     "an exemption that ends in the middle": Policy(
         overrides=(exempt(40, rules=dict.fromkeys((*LOOP_GUARD, "error_repetition"), SHADOW)),)
@@ -105,8 +101,6 @@ def test_two_groups_write_together_what_one_writes_though_they_start_again_from_
     {
         "the default policy has no rule in shadow that can find anything": (Policy(), True),
         "a rule that is in shadow by itself": (Policy(rules={"goal_drift": Rule()}), False),
-        "one that is off": (Policy(rules={"goal_drift": Rule(enabled=False)}), True),
-        "one that was taken out of shadow": (Policy(rules={"goal_drift": Rule(mode=Mode.WARN)}), True),
         "an exemption into shadow": (Policy(overrides=(exempt(9, rules={"cycle": SHADOW}),)), False),
         "an override that is not heard": (Policy(overrides=(Override(rules={"cycle": SHADOW}),)), True),
         "a rule across sessions": (Policy(rules={"respawn": SHADOW}), False),

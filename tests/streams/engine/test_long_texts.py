@@ -1,13 +1,10 @@
-"""An event of 100 KB does not take long, whatever it repeats: to decide on it, to send it, and to import it."""
+"""An event of 100 KB does not take long, whatever it repeats: to decide on it, and to send it."""
 
-import json
 import time
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, Final
 
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.destinations import destination_of
@@ -16,10 +13,8 @@ from haltline.interventions.agent.redaction.payload_encoding import plain, plain
 from haltline.interventions.agent.redaction.secrets import redact_text
 from haltline.schemas.events import ActionEvent, Kind, Task
 from haltline.streams.engine.core import Core, Position, SessionState
-from haltline.streams.importing.formats import Imported
 from tests.builders import call, event
 from tests.detectors.commands.test_properties import PIECES, REPEATED
-from tests.streams.importing.test_samples import FORM_OF, SAMPLES
 
 CHARS: Final = 100_000
 LIMIT: Final = 60
@@ -69,7 +64,6 @@ SENT: Final[dict[str, Callable[[str], object]]] = {
     ),
     "a result with secrets": lambda text: HeldSecrets().take({"command": "cat .env"}, text),
 }
-AIDER: Final = "# aider chat started at 2026-01-02 03:04:05\n#### {0}\n> {0}\n{0}\n> Running {0}\n"
 TEXTS: Final = st.lists(st.sampled_from(UNITS), min_size=1, max_size=3).map("".join)
 
 
@@ -117,30 +111,3 @@ def test_what_is_sent_is_redacted_in_time(unit: str) -> None:
     text = repeated(unit)
 
     assert {kind for kind, work in SENT.items() if loops(lambda work=work: work(text)) > LIMIT} == set()  # type: ignore[misc]
-
-
-def with_text(value: Any, text: str) -> Any:
-    """Return a recording's value with this text in place of each long one."""
-    if isinstance(value, dict):
-        return {name: with_text(item, text) for name, item in value.items()}
-    if isinstance(value, list):
-        return [with_text(item, text) for item in value]
-    return text if isinstance(value, str) and " " in value else value
-
-
-@settings(max_examples=20)
-@given(TEXTS, st.sampled_from(["aider", *sorted(FORM_OF)]))
-def test_a_recording_is_imported_in_time(unit: str, sample: str) -> None:
-    text = repeated(unit)
-    if sample == "aider":
-        whole = AIDER.format(text)
-    elif sample.endswith("l"):
-        lines = (SAMPLES / sample).read_text(encoding="utf-8").splitlines()
-        whole = "\n".join(json.dumps(with_text(json.loads(line), text)) for line in lines)
-    else:
-        whole = json.dumps(with_text(json.loads((SAMPLES / sample).read_text(encoding="utf-8")), text))
-
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / sample
-        file.write_text(whole, encoding="utf-8")
-        assert loops(lambda: list(Imported(file).events())) < LIMIT * (1 + len(whole) // CHARS)

@@ -122,7 +122,6 @@ def test_a_recording_is_known_by_its_form(
     ("text", "skipped"),
     [
         ('{"trajectory": [{"action": "ls"}, 7]}', ["trajectory[1]: expected an object, got 7"]),
-        ('{"messages": [null], "info": {}}', ["messages[0]: expected an object, got None"]),
         (json.dumps(CLAUDE[1]) + '\n{"type": "user", "mess', ["line 2: expected JSON, got "]),
         (json.dumps(CLAUDE[1]) + "\n[]\n" + json.dumps(CLAUDE[2]), ["line 2: expected an object, got an empty list"]),
         (json.dumps({"instance_id": "i", "history": [*OPENHANDS, "x"]}), ["history[3]: expected an object, got 'x'"]),
@@ -158,21 +157,9 @@ def test_half_a_surrogate_pair_is_read_and_a_moment_is_or_none(tmp_path: Path) -
         assert moment(no_time) is None
 
 
-@pytest.mark.parametrize(
-    "exported",
-    [
-        [{"id": "o", "traceId": "t", "type": "TOOL", "name": "delete", "startTime": "2025-06-16T12:00:00Z"}],
-        {"runs": [{"id": "r1", "trace_id": "t1", "run_type": "tool", "name": "delete"}]},
-        {"eval": {"task": "t"}, "samples": [{"id": 7, "epoch": 2, "events": []}]},
-        {"id": "s1", "appName": "shop", "userId": "u", "events": [{"author": "cleaner"}]},
-    ],
-    ids=["Langfuse", "LangSmith", "Inspect", "Google ADK"],
-)
-def test_an_export_that_is_no_longer_read_is_refused_with_the_formats_that_are(
-    tmp_path: Path, exported: object
-) -> None:
-    file = tmp_path / "export.json"
-    file.write_text(json.dumps(exported))
+def test_an_export_that_is_no_longer_read_is_refused_with_the_formats_that_are(tmp_path: Path) -> None:
+    file = tmp_path / "langfuse.json"
+    file.write_text(json.dumps([{"id": "o", "traceId": "t", "type": "TOOL", "name": "delete"}]))
     with pytest.raises(NotReadable, match=r"expected a recording of .*, atif, .*, otel, "):
         Imported(file)
 

@@ -237,7 +237,6 @@ def test_another_prompt_is_a_boundary(name: str, is_prompt: Callable[[Any], bool
 @cases(
     "output, outcome",
     {
-        "JSON, 0": ('{"output":"a","metadata":{"exit_code":0}}', Outcome.OK),
         "JSON, 2": ('{"output":"a","metadata":{"exit_code":2}}', Outcome.ERROR),
         "text, 1": ("Exit code: 1\nWall time: 0.1 seconds\nOutput:\na", Outcome.ERROR),
         "a process, 0": ("Chunk ID: b\nProcess exited with code 0\nOutput:\nExit code: 1", Outcome.OK),

@@ -129,7 +129,6 @@ UNREADABLE: list[tuple[str, bytes, str, dict[str, str], int, str]] = [
     ("other protobuf", b"xx", otlp.PROTOBUF, {}, 400, "(resource_spans), got other fields"),
     ("broken JSON", b"{", "application/json", {}, 400, "expected JSON"),
     ("another request", b'{"events": []}', "application/json", {}, 400, "expected an OTLP request"),
-    ("another type", b"a", "text/plain", {}, 415, "expected JSON"),
     ("a gzip bomb", BOMB, otlp.PROTOBUF, GZIP, 413, "expected at most"),
     ("no gzip", b"no gzip", otlp.PROTOBUF, GZIP, 400, ""),
 ]
@@ -164,8 +163,6 @@ BINARY: list[tuple[bytes, dict[str, str], int, str]] = [
     (b"{}", {"ce-time": "noon"}, 400, "expected an RFC 3339 time"),
     (b"{}", {"ce-specversion": "0.3"}, 400, "specversion: expected 1.0, got '0.3'"),
     (b"{}", {"ce-type": "lunch"}, 400, "kind"),
-    (b"{}", {"ce-subject": "%FF%FE" * 200}, 400, "session_id"),
-    (b"<xml/>", {}, 400, "not_json"),
     (b"[]", {}, 400, "expected a JSON object as the CloudEvent's data, got list"),
 ]
 

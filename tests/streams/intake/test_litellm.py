@@ -45,11 +45,9 @@ def posting(*bodies: dict[str, Any]) -> Any:
     [
         ({"x-litellm-trace-id": "t"}, "t"),
         ({"X-LiteLLM-Session-Id": "t"}, "t"),
-        ({"x-litellm-trace-id": "t", "x-litellm-session-id": "other"}, "t"),
         ({"x-litellm-session-id": "other"}, None),
         ({"x-claude-code-session-id": "[present]"}, "t"),
         ({"x-session-id": "t"}, "t"),
-        ({"x-session-id": "short"}, None),
         ({"session-id": "[present]", "user-agent": "codex_cli_rs/1.0"}, "t"),
         ({"session-id": "[present]", "user-agent": "curl"}, None),
         ({"user-agent": "curl"}, None),
@@ -147,7 +145,6 @@ def test_what_cannot_be_used_is_blocked_or_an_error(embedded: EmbeddedBroker) ->
     cases: list[tuple[dict[str, Any], int, str]] = [
         (asked("during"), 400, "input_type: expected request or response, got 'during'"),
         (asked(texts="x"), 400, "texts: expected a list of texts"),
-        (asked(tool_calls=[7]), 400, "tool_calls: expected a list of objects"),
         (asked(structured_messages=7), 400, "structured_messages: expected a list of objects"),
         (asked(session_id="x" * 257), 200, "session_id"),
         (calling(*[call()] * (MAX_CALLS + 1)), 200, f"at most {MAX_CALLS}, got {MAX_CALLS + 1}"),

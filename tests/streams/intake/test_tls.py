@@ -108,7 +108,6 @@ OURS = {CERTIFICATE: "server"}
             OURS | {"security.protocol": "SASL_SSL"},
             "tls: security.protocol: expected ssl, got 'SASL",
         ),
-        "a file without a certificate": ({CERTIFICATE: "none"}, "none.pem: expected the private key of "),
         "a key of another certificate": (
             OURS | {"ssl.key.location": "locked", "ssl.key.password": PASSWORD},
             "locked.pem: expected the private key of ",

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from confluent_kafka import Producer
 
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.incidents import IncidentChange
 from haltline.schemas.topics import Topics
+from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Children
@@ -85,18 +85,6 @@ def test_of_the_addresses_of_one_file_each_has_a_queue_and_one_that_fails_is_tri
             attempts = {record.channel: record.attempts for record in system.wait_for(3)}
         assert attempts == {"hook": 1, "phone": 1, "phone:2": 3}
         assert (len(good.heard), len(busy.heard)) == (1, 3)
-
-
-def test_it_waits_as_long_as_the_receiver_says_and_tries_again(system: System) -> None:
-    with receiver("webhook") as there:
-        there.answers += [(503, {}, "busy"), (429, {"Retry-After": "2"}, "slow down")]
-        system.configure(there.url)
-        system.produce(ASKED)
-        with system.running() as (_, metrics):
-            (record,) = system.wait_for(1)
-        assert (record.outcome, record.attempts, len(set(ids(there.heard)))) == ("sent", 3, 1)
-        assert record.at - record.due >= 2000
-        assert sample(metrics, "notifications_total", channel="hook", outcome="retried") == 2
 
 
 def test_what_is_refused_is_a_dead_letter_and_the_next_one_is_sent(system: System) -> None:
@@ -208,7 +196,6 @@ run = partial(haltline, "notify")
 def test_a_document_that_is_wrong_is_refused_with_its_line(document: Path) -> None:
     for there, instead, problem in (
         ("15m", "15", ":7: channels.alerts.alertmanager.give_up_after: expected a length of time"),
-        ("secret_file", "secret", ":3: channels.hook.webhook"),
         ("kind: alertmanager", "kind: alert", ":4: channels.alerts: Input tag 'alert'"),
         ("https://console", "console", "console: expected an address with https://"),
         ("channels:", "channels: [", ":4: expected YAML"),
@@ -242,9 +229,7 @@ def test_an_incident_that_an_older_notifier_reported_is_ended(system: System) ->
         "change": "opened", "state": "open", "level": "PAUSE", "session_id": "s1", "channel": "hook", "route": "night",
         "outcome": "sent", "at": T0_MS, "due": T0_MS,
     }  # fmt: skip
-    producer = Producer({"bootstrap.servers": system.bootstrap, "partitioner": "murmur2_random"})
-    producer.produce(system.topics.notifications, key=b"s1", value=orjson.dumps(record))
-    assert producer.flush(30) == 0
+    produce_confirmed(system.bootstrap, system.topics.notifications, key=b"s1", value=orjson.dumps(record))
     with receiver("webhook") as there:
         system.configure(there.url)
         system.produce(change("resolved", 2))

@@ -47,7 +47,6 @@ EVENTS = [
     ("scope", "scope_id", "sessions"),
     [
         (ScopeKind.SESSION, "s1", ["s3", "s2", "s1"]),
-        (ScopeKind.SESSION, "s2", ["s3", "s2"]),
         (ScopeKind.SESSION, "s4", []),
         (ScopeKind.AGENT, "cleaner", ["s2", "s1"]),
         (ScopeKind.MISSION, "m1", ["s1"]),

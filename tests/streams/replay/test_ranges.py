@@ -93,10 +93,8 @@ NOW_MS = 1_750_000_000_000
     "text, expected",
     {
         "nothing is open": ("", None),
-        "how long ago": ("-90m", NOW_MS - 5_400_000),
         "in several units": ("-1d2h", NOW_MS - 93_600_000),
         "in UTC": ("2025-06-15T15:06:40Z", NOW_MS),
-        "in another zone": ("2025-06-15T17:06:40+02:00", NOW_MS),
         "no zone is UTC": ("2025-06-15T15:06:40", NOW_MS),
     },
 )

@@ -51,9 +51,7 @@ def test_a_broker_and_the_table_and_a_file_say_the_same(night: LiveLog, table: P
     {
         "no place": (["--sweep", "max_deletes=2"], "expected rules.NAME.settings.X"),
         "a value out of bounds": (["--sweep", f"{SWEEP}=0"], "same_target_prior"),
-        "no such rule": (["--sweep", "rules.nothing.settings.x=1"], "nothing"),
         "a plot of nothing": (["--plot", "x.svg"], "--plot with --sweep"),
-        "another format": (["--sweep", f"{SWEEP}=1,2", "--plot", "x.png"], "expected a file FILE.svg"),
         "no such folder": (["--sweep", f"{SWEEP}=1", "--plot", "no/x.svg"], "expected a file FILE.svg"),
         "no place on an axis": (["--sweep", f"{SWEEP}=1,x", "--plot", "x.svg"], "expected numbers"),
         "no history": (["--from", "2030-01-01T00:00:00Z"], "expected sessions in this range, got none"),

@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
+from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
@@ -229,3 +231,14 @@ def test_many_states_do_not_hold_up_micro_batches_and_a_change_elsewhere_is_an_e
     bench.pipeline.dirty[b"a"] = (1, b"1")
     with pytest.raises(RuntimeError, match=r"expected changes in the partitions of this worker \(\[0\]\), got one of"):
         asyncio.run(bench.checkpointer.checkpoint())
+
+
+def test_the_next_one_waits_as_long_as_the_last_took_up_to_ten_seconds_unless_there_was_a_command() -> None:
+    seconds = count()  # one passes with each look, and each time there are further events
+    pace = CheckpointPace(0, lambda: {"events": next(seconds)}, lambda: float(next(seconds)))
+    pace.took(60)
+    pace.add_commands(1)
+    asyncio.run(pace.next())
+    at_once = next(seconds)
+    asyncio.run(pace.next())
+    assert (at_once < 10, 10 <= next(seconds) - at_once < 20) == (True, True)

@@ -79,12 +79,6 @@ def test_where_a_process_is_killed_that_takes_a_little_memory_no_record_is_to_bl
     assert tried(killed, records("a", "b")) == Trial(2)
 
 
-def test_healthy_records_leave_no_trace_in_this_process() -> None:
-    decided: list[RawRecord] = []
-    assert tried(decided.append, records("a", "b")) == Trial(2)
-    assert decided == []
-
-
 def test_a_trial_that_is_cancelled_ends_its_child() -> None:
     async def cancelled() -> None:
         running = asyncio.create_task(in_child(lambda _: threading.Event().wait(), records("a"), 600.0))

@@ -165,9 +165,7 @@ TASK = "User/globalStorage/saoudrizwan.claude-dev/tasks/1/api_conversation_histo
 {
 "Claude Code": ("linux", "claude-code", ".claude/projects/-srv-shop/a.jsonl"),
 "a subagent": ("linux", "claude-code", ".claude/projects/-srv-shop/a/subagents/agent-b.jsonl"),
-"Codex": ("linux", "codex", ".codex/sessions/2026/11/24/rollout-1.jsonl"),
 "Cline on macOS": ("darwin", "cline", f"{SUPPORT}/Code/{TASK}"),
-"Cline on Windows": ("win32", "cline", f"AppData/Roaming/Code/{TASK}"),
 "goose on Windows": ("win32", "goose", "AppData/Roaming/Block/goose/sessions/s.jsonl"),
 "mini": ("darwin", "mini-swe-agent", f"{SUPPORT}/mini-swe-agent/last_mini_run.traj.json"),
 },
@@ -242,10 +240,9 @@ def test_what_is_written_line_by_line_leads_to_what_a_whole_file_leads_to(tmp_pa
     assert slow.poll() == [], "nothing has changed"
 
 
-@pytest.mark.parametrize("content", [b"\x00\x01", b"{", b"[1, 2]"])
-def test_what_is_no_history_yet_is_passed_over(tmp_path: Path, content: bytes) -> None:
+def test_what_is_no_history_yet_is_passed_over(tmp_path: Path) -> None:
     desk = Desk(tmp_path)
-    desk.file.write_bytes(content)
+    desk.file.write_bytes(b"{")
     assert (desk.poll(), desk.events) == ([], [])
 
 
