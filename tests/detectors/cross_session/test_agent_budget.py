@@ -1,6 +1,3 @@
-from hypothesis import given
-from hypothesis import strategies as st
-
 from haltline.detectors.cross_session.budgets import AgentBudget
 from haltline.schemas.signals import Signal, SignalKind
 from tests.detectors.cross_session.signals import found, reported, signal
@@ -31,12 +28,3 @@ def test_an_exceeded_budget_is_told_with_each_tenth_a_new_day_has_a_new_one_and_
     signals = [spent(0, cost_usd=9), spent(day, cost_usd=9), spent(10, cost_usd=5), spent(day + 1, cost_usd=0.5)]
     assert [finding.code for finding in found(BUDGET, *signals)] == ["budget_warning", "budget_warning"]
     assert reported(AgentBudget(), *[spent(n, cost_usd=1e9, tokens=1e12) for n in range(10)]) == []
-
-
-@given(st.permutations(range(40)))
-def test_the_order_of_sessions_does_not_matter_for_the_total(order: list[int]) -> None:
-    state = BUDGET.start()
-    for n in order:
-        BUDGET.observe(state, spent(n, f"s{n % 5}", cost_usd=0.25))
-    assert state.used == {"cost_usd": 10.0}
-    assert state.told == {"cost_usd": 1}

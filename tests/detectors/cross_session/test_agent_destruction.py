@@ -13,7 +13,6 @@ from tests.detectors.cross_session.signals import destroys, found, reported
     "signals, findings",
     {
         "one session alone is its own rules' business": ([destroys(0), destroys(5), destroys(10)], []),
-        "two attempts are not yet too many": ([destroys(0), destroys(5, "s2")], []),
         "the next session goes on where the last one ended": (
             [destroys(0), destroys(5), destroys(10, "s2"), destroys(15, "s2"), destroys(20, "s3")],
             [
@@ -22,21 +21,11 @@ from tests.detectors.cross_session.signals import destroys, found, reported
                 "s3@20 destructive: respawned_destruction critical",
             ],
         ),
-        "exactly as old as the window counts": (
-            [destroys(0), destroys(450, "s2"), destroys(900, "s3")],
-            ["s3@900 destructive: respawned_destruction high"],
-        ),
         "older than it does not": ([destroys(0), destroys(450, "s2"), destroys(900.001, "s3")], []),
-        "late ones count at their own time": (
-            [destroys(10, "s2"), destroys(5), destroys(0)],
-            ["s1@0 destructive: respawned_destruction high"],
-        ),
-        "eleven different things in 11 s": ([destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(11)], []),
         "the twelfth in a minute, by three sessions": (
             [destroys(n, f"s{n % 3}", f"table=t{n}") for n in range(12)],
             ["s2@11 destructive: agent_destruction medium"],
         ),
-        "thirty by one session": ([destroys(n, "s1", f"table=t{n}") for n in range(30)], []),
         "thirty in five minutes": ([destroys(10 * n, f"s{n % 3}", f"table=t{n}") for n in range(30)], []),
     },
 )

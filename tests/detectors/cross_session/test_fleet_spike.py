@@ -24,7 +24,6 @@ def minute(number: int, count: int, kind: SignalKind = STOPPED) -> Signal:
             [minute(0, 10), minute(0, 5), minute(0, 5)],
             ["m0@0 stopped: fleet_spike high", "m0@0 stopped: fleet_spike critical"],
         ),
-        "sessions begin": ([minute(0, 299, SignalKind.STARTED)], []),
         "too many sessions begin": ([minute(0, 300, SignalKind.STARTED)], ["m0@0 started: fleet_spike high"]),
         "each kind is counted by itself": ([minute(0, 50, SignalKind.DESTRUCTIVE), minute(0, 9)], []),
     },

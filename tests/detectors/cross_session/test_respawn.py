@@ -27,20 +27,12 @@ ONE_AFTER_THE_OTHER = [begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(
             [*(begins(15 + n, f"other {n}") for n in range(5)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
             [],
         ),
-        "half of the sessions of the time are of the chain": (
-            [*(begins(15 + n, f"other {n}") for n in range(3)), *ONE_AFTER_THE_OTHER, killed(50, "c")],
-            ["c@50 killed: respawned critical"],
-        ),
         "two that ran beside each other": ([begins(0, "a"), begins(0, "b"), killed(10, "a"), killed(11, "b")], []),
         "what an operator released does not count": (
             [begins(0, "a"), killed(10, "a"), begins(15, "a", SignalKind.RELEASED), begins(20, "b"), killed(30, "b")],
             [],
         ),
         "more than an hour between": ([begins(0, "a"), killed(10, "a"), begins(20, "b"), killed(3611, "b")], []),
-        "the first kill is heard of last": (
-            [killed(30, "b"), begins(20, "b"), killed(10, "a")],
-            ["a@10 killed: respawned high"],
-        ),
         "nothing is known of how the second began: it gets the doubt": ([killed(10, "a"), killed(30, "b")], []),
     },
 )

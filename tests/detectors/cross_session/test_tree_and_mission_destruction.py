@@ -20,7 +20,6 @@ def signals(scope: SignalScope, attempts: list[Attempt]) -> list[Signal]:
     "attempts, findings",
     {
         "one session alone is its own rules' business": ([("a", n, "table=orders") for n in range(9)], []),
-        "two attempts by two sessions": ([("a", 0, "table=orders"), ("b", 5, "table=orders")], []),
         "the third attempt": (
             [("a", 0, "table=orders"), ("a", 5, "table=orders"), ("b", 9, "table=orders")],
             ["b@9 destructive: {}_destroyed_again high"],

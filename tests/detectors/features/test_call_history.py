@@ -26,13 +26,11 @@ def look(second: float, result: str = "text") -> ActionEvent:
         "new, once more, and again": ([look(0), look(1), look(2)], "nos"),
         "a result from before tells nothing new": ([look(0), look(1, "b"), look(2)], "nno"),
         "a change, and receipts": (each(3, event, "update_x", "x=1", output_head="ok"), "crr"),
-        "an unknown tool": (each(3, event, "odd", "x=1", output_head="ok"), "nrr"),
         "a command that writes": (each(2, bash, "touch x", output_head="", output_bytes=0), "cr"),
         "two that write two files": ([bash(s, f"touch /tmp/x{s}", output_head="") for s in range(2)], "cc"),
         "two that read nothing": ([bash(s, f"cat /tmp/x{s}", output_head="") for s in range(2)], "eo"),
         "thoughts": ([event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee"),
         "a poll": (each(2, event, "job_status", "j=1", output_head="on"), "nw"),
-        "a change that failed": ([event(0, "update_x", "x=1", error="denied")], "e"),
         "results that nobody tells": ([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb"),
         "proposed, completed": (each(2, call, "read_file", "path=a", output_head="x"), "no"),
         "a value that could not be read": (

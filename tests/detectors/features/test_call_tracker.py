@@ -21,29 +21,18 @@ def completed(second: float, call_id: str | None = "c", action: str = "look_up",
     "events, expected",
     {
         "proposed and completed": ([proposed(0), completed(1)], [ATTEMPT, RESULT]),
-        "completed only": ([completed(0)], [BOTH]),
         "the proposal comes after its result": ([completed(1, args={}), proposed(0)], [BOTH, NONE]),
         "after a result that did not say what it was of": ([completed(1), proposed(0)], [BOTH, ATTEMPT]),
-        "the same in a session that proposes its calls": (
-            [proposed(0), completed(3, "d"), proposed(2, "d"), completed(4)],
-            [ATTEMPT, RESULT, ATTEMPT, RESULT],
-        ),
         "the proposal is lost, and the result says what it was of": (
             [proposed(0), completed(3, "d", targets=["x=1"]), proposed(2, "d")],
             [ATTEMPT, BOTH, NONE],
         ),
-        "the result comes twice": ([proposed(0), completed(1), completed(1)], [ATTEMPT, RESULT, NONE]),
         "the proposal comes twice": ([proposed(0), proposed(0), completed(1)], [ATTEMPT, NONE, RESULT]),
         "a producer that uses one call id for ever": (
             [proposed(0), completed(1), proposed(2), completed(3)],
             [ATTEMPT, RESULT, ATTEMPT, RESULT],
         ),
         "the same, results only": ([completed(0), completed(1), completed(2)], [BOTH, BOTH, BOTH]),
-        "the same, proposals only": ([proposed(0), proposed(1)], [ATTEMPT, ATTEMPT]),
-        "without call ids, in their order": (
-            [proposed(0, None), completed(1, None), proposed(2, None), completed(3, None)],
-            [ATTEMPT, RESULT, ATTEMPT, RESULT],
-        ),
         "without call ids, in parallel": (
             [proposed(0, None), proposed(1, None), completed(2, None), completed(3, None), completed(4, None)],
             [ATTEMPT, ATTEMPT, RESULT, RESULT, BOTH],

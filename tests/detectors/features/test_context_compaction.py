@@ -19,7 +19,6 @@ def noted(*tokens: int) -> ContextCompaction:
         "it was small anyway": ((4_000, 6_000, 1_000, 1_200), 0),
         "it fell a little": ((40_000, 60_000, 50_000, 45_000), 0),
         "it fell after a small call": ((60_000, 10_000, 60_000, 11_000, 12_000), 4),
-        "nothing is told": ((0, 0), 0),
     },
 )
 def test_when_the_context_was_condensed(tokens: tuple[int, ...], last: int) -> None:

@@ -23,24 +23,6 @@ UUID = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
             "<name>:#: nameerror: name 'x' is not defined",
             "nameerror",
         ),
-        "what was not there": (
-            "FileNotFoundError: [Errno 2] No such file or directory: 'data/2024.csv'",
-            "filenotfounderror: [errno 2] no such file or directory: 'data/2024.csv'",
-            "filenotfounderror: [errno #] no such file or directory: <name>",
-            "filenotfounderror",
-        ),
-        "a bare name that was not there": (
-            "ls: cannot access 'matplotlib': No such file or directory",
-            "ls: cannot access 'matplotlib': no such file or directory",
-            "ls: cannot access <name>: no such file or directory",
-            "not_found",
-        ),
-        "address and port": (
-            "connect to 10.0.0.7:5432 failed: Connection refused",
-            "connect to 10.0.0.7:# failed: connection refused",
-            "connect to #:# failed: connection refused",
-            "connection",
-        ),
         "time, hex address and status": (
             "2025-01-02T03:04:05.678Z request 0x7f81602e2ac3 failed with status 503",
             "<time> request <address> failed with status 503",
@@ -54,24 +36,12 @@ UUID = "3f2504e0-4f89-11d3-9a0c-0305e82c3301"
             "# failed, # passed in #s",
             "failed passed in s",
         ),
-        "the last line of a trace": (
-            'Traceback (most recent call last):\n  File "x.py", line 3, in f\nValueError: bad value 7\n\n',
-            "valueerror: bad value 7",
-            "valueerror: bad value #",
-            "valueerror",
-        ),
         "the line that tells a problem": ("error: no\n" + "context\n" * 5, "error: no", "error: no", "error no"),
         "a URL": (
             "GET https://a.io/x?y=1 forbidden",
             "get https://a.io/x?y=1 forbidden",
             "get <url> forbidden",
             "permission",
-        ),
-        "an error code": (
-            "EACCES: permission denied, open '/etc/x'",
-            "eacces: permission denied, open '/etc/x'",
-            "eacces: permission denied, open <name>",
-            "eacces",
         ),
     },
 )
@@ -83,14 +53,8 @@ def test_normal_forms(text: str, low: str, medium: str, high: str) -> None:
     "one, other",
     {
         "paths": ("cat: /a/b.txt: No such file or directory", "cat: c.txt: No such file or directory"),
-        "numbers in names": (
-            "flight HAT030 not available on date 2024-05-13",
-            "flight HAT7 not available on date 2024-06-01",
-        ),
         "line numbers": ("module 'a_1' has no attribute 'b' (line 3)", "module 'a_2' has no attribute 'b' (line 77)"),
         "hex ids": ("worker 5f2b9c1d died: fatal signal 9", "worker 77aa01ee died: fatal signal 11"),
-        "windows paths": ("open C:\\data\\x.csv failed", "open D:\\tmp\\yy.csv failed"),
-        "scores": ("rated at 0.00/10, missing docstring", "rated at 6.67/10, missing docstring"),
         "exit codes": ("Exit code 2 | fatal: bad revision", "Exit code 128 | fatal: bad revision"),
     },
 )
@@ -121,8 +85,6 @@ def test_what_says_nothing_has_no_key_and_keys_are_short_however_long_the_messag
         "another runner": ("58 tests, 1 failure", 1),
         "no test run": ("NameError: name 'x' is not defined", -1),
         "a port that failed": ("connect to 10.0.0.7:5432 failed", -1),
-        "a worker that failed": ("worker 17 failed", -1),
-        "nothing": ("", -1),
     },
 )
 def test_how_many_tests_failed(text: str, expected: int) -> None:
@@ -134,13 +96,10 @@ def test_how_many_tests_failed(text: str, expected: int) -> None:
     {
         "a sibling": ("<tool_use_error>Sibling tool call errored</tool_use_error>", True),
         "a parallel call": ("Cancelled because a parallel call failed", True),
-        "a parallel call that is named": ("Cancelled: parallel tool call Bash(npm test) errored", True),
         "another call": ("Tool not executed: another tool call in this turn was rejected", True),
         "one of them": ("aborted since one of the concurrent commands failed", True),
         "something else was cancelled": ("order 7 was cancelled by the customer", False),
-        "another process": ("error: another process holds the lock, request aborted", False),
         "what failed is parallel itself": ("parallel build failed: make: *** [all] Error 2", False),
-        "nothing": ("", False),
     },
 )
 def test_a_call_that_was_cancelled_with_another_one(text: str, found: bool) -> None:
@@ -156,7 +115,6 @@ WARNED = "Warning: _curses.error: setupterm: could not find terminfo database\nT
         "a warning alone says nothing": (f"{WARNED}\n", ""),
         "an error": (f"{WARNED}\nNameError: name 'x' is not defined", "nameerror: name 'x' is not defined"),
         "an error before it": (f"Segmentation fault (core dumped)\nno such key\n{WARNED}", "no such key"),
-        "another line behind it": (f"{WARNED}\nthe answer is wrong", "the answer is wrong"),
         "a line of a program": (
             "/srv/a.py:3: DeprecationWarning: imp cannot be used any more\n  import imp\nAssertionError: 3 is not 4",
             "assertionerror: # is not #",

@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.features.fingerprint import clean, clean_result, fingerprint
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.policy import Policy, Tool
-from tests.builders import T0_MS, cases, event
+from tests.builders import cases, event
 
 CLASSIFIER = Classifier(Policy())
 MOMENTS = ("2025-06-15T15:06:40Z", "2025-06-15T15:07:40Z")
@@ -23,12 +23,9 @@ def of(action: str, args: dict[str, Any] | None = None, *, classifier: Classifie
     "action, one, other",
     {
         "names in another order": ("get_order", {"id": 1, "full": True}, {"full": True, "id": 1}),
-        "thoughts": ("get_order", {"id": 1, "Thought": "a"}, {"id": 1, "Thought": "b"}),
-        "trace ids": ("get_order", {"id": 1, "trace-id": "a"}, {"id": 1, "trace-id": "b"}),
         "times by their name": ("get_order", {"id": 1, "ts": "10:00"}, {"id": 1, "ts": "10:01"}),
         "ids that name nothing": ("get_order", {"id": 1, "run": UUIDS[0]}, {"id": 1, "run": UUIDS[1]}),
         "counters of attempts": ("update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}),
-        "the time of an update": ("update_order", {"id": 1, "timestamp": T0_MS}, {"id": 1, "timestamp": T0_MS + 5000}),
         "the time of an update as text": ("update_order", {"id": 1, "now": MOMENTS[0]}, {"id": 1, "now": MOMENTS[1]}),
     },
 )
@@ -39,7 +36,6 @@ def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) 
 @cases(
     "action, one, other",
     {
-        "another id": ("get_order", {"id": 1}, {"id": 2}),
         "another name": ("get_order", {"id": 1}, {"order": 1}),
         "ids that name what it is about": ("get_order", {"run_id": UUIDS[0]}, {"run_id": UUIDS[1]}),
         "a thought that is all there is": ("think", {"thought": "a"}, {"thought": "b"}),
@@ -47,8 +43,6 @@ def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) 
         "times long ago": ("add_reading", {"timestamp": 1, "value": 2}, {"timestamp": 9, "value": 2}),
         "times that are none": ("add_reading", {"timestamp": "first", "value": 2}, {"timestamp": "last", "value": 2}),
         "the description of what is made": ("create_ticket", {"description": "a"}, {"description": "b"}),
-        "temporary files that are written": ("write_file", {"path": "/tmp/a1"}, {"path": "/tmp/a2"}),
-        "statements": ("sql", {"query": "SELECT 1"}, {"query": "SELECT 2"}),
     },
 )
 def test_another_call(action: str, one: dict[str, Any], other: dict[str, Any]) -> None:
@@ -87,15 +81,11 @@ def test_of_a_command_what_was_left_out_stands_behind_a_dot_and_only_its_beginni
         "how long it sleeps": ("sleep 30 && ls", "sleep && ls"),
         "the number of the attempt": ("echo attempt 3; make", "echo attempt; make"),
         "a comment": ("pytest -q  # once more", "pytest -q"),
-        "a fragment stays": ("curl 'x?id=1#top'", "curl 'x?id=1#top'"),
         "a time in a query": ("curl 'x?id=1&ts=99'", "curl 'x?id=1'"),
         "a time": ("log --since 2025-01-02T10:11:12.5Z x", "log --since <time> x"),
-        "a day stays": ("log --since 2025-01-02 x", "log --since 2025-01-02 x"),
         "epoch times": ("get 1750000000 1750000000123 17500000001", "get <time> <time> 17500000001"),
         "an address": ("addr2line 0x7fff12", "addr2line <address>"),
         "a request id in a header": ("curl -H 'X-Request-Id: 1234567890' x", "curl -H 'X-Request-id' x"),
-        "space around it": ("  ls  ", "ls"),
-        "a commit stays": ("git show 4f1d09aa", "git show 4f1d09aa"),
     },
 )
 def test_what_is_left_out_of_a_command(text: str, expected: str) -> None:
@@ -121,7 +111,6 @@ def test_what_is_left_out_of_a_result(text: str, expected: str) -> None:
     {
         "equal": ({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "b"}, "loop_key": "k"}, True),
         "other": ({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}, "loop_key": "m"}, False),
-        "one declares nothing": ({"args": {"q": "a"}, "loop_key": "k"}, {"args": {"q": "a"}}, False),
         "an empty one: any call": ({"loop_key": ""}, {"args": {"q": "a"}, "loop_key": ""}, True),
     },
 )
@@ -136,7 +125,6 @@ def test_what_a_tool_declares_as_a_repetition(one: dict[str, Any], other: dict[s
         "what is named is equal": (("order",), {"order": 1, "note": "a"}, {"order": 1, "note": "b"}, True),
         "what is named differs": (("order",), {"order": 1, "note": "a"}, {"order": 2, "note": "a"}, False),
         "empty: any call of the tool": ((), {"order": 1}, {"order": 2}, True),
-        "nothing is said": (None, {"order": 1}, {"order": 2}, False),
         "of a command line": (("command",), {"command": "ls", "n": 1}, {"command": "ls", "n": 2}, True),
     },
 )

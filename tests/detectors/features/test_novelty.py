@@ -60,18 +60,6 @@ NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "islan
             each(4, bash, "make test", "Error 2: no rule", **NO_OUTPUT),
             {"negative_20": 4, "negative_5": 4, "new_failures_20": 1},
         ),
-        "three hosts that do not resolve": (
-            [bash(s, f"curl https://{s}.example", "Could not resolve host", **NO_OUTPUT) for s in range(3)],
-            {"unreachable_20": 3},
-        ),
-        "one message to each of eight people is a series": (
-            [event(s, "send_mail", args={"to": f"{s}@example.org"}, output_head="sent") for s in range(8)],
-            {"stale_balance": 0, "results_seen_12": 0},
-        ),
-        "nine orders that have the same status are a series": (
-            [event(s, "get_order", args={"order_id": f"{s}"}, output_head="status: shipped") for s in range(9)],
-            {"stale_balance": 0, "results_seen_12": 0},
-        ),
         "nine guesses that are refused are no series": (
             [
                 event(s, "check_it", args={"it": f"{s}"}, output_head="Wrong password", output_bytes=14)
@@ -83,30 +71,13 @@ NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "islan
             [bash(s, f"sed -i s/{w}/x/ f.py", **NO_OUTPUT) for s, w in enumerate(NEW)],
             {"results_seen_12": 0, "stale_balance": 0},
         ),
-        "one edit made six times is one": (
-            each(6, bash, "sed -i s/a/b/ f.py", **NO_OUTPUT),
-            {"results_seen_12": 5, "stale_balance": 5},
-        ),
         "new words are averaged over the last results, and what no call has named is counted": (
             [ran(s, f"ls /{w}", words=12 * s, operands=1, given=0) for s, w in enumerate(NEW)],
             {"new_words_4": 35.0, "unused_20": 20, "unused_5": 5, "given_20": 14},
         ),
-        "a call that names nothing new": (
-            [ran(s, "ls", words=0, operands=0) for s in range(7)],
-            {"new_words_4": 0.0, "unused_20": 13, "unused_5": 0},
-        ),
         "each object of a list that was shown": (
             [ran(s, f"ruff check {w}", words=0, operands=1, given=1) for s, w in enumerate(NEW)],
             {"results_seen_12": 0, "stale_balance": 0, "given_20": 20, "new_words_12": 40.0},
-        ),
-        "objects that the agent names, with calls of one shape": (
-            [ran(s, f"ruff check {w}", words=0, operands=1) for s, w in enumerate(NEW)],
-            # From the third on it is a series.
-            {"results_seen_12": 1, "stale_balance": 1, "new_words_12": 0.0},
-        ),
-        "objects that the agent counts up": (
-            [ran(s, f"ruff check run{s}x{s}", words=0, operands=1, counted=1, **NO_OUTPUT) for s in range(6)],
-            {"results_seen_12": 5, "new_words_12": 0.0},
         ),
         "a list whose calls fail": (
             [ran(s, f"ruff check {w}", words=0, operands=1, given=1, error="E 1") for s, w in enumerate(NEW)],
@@ -129,7 +100,6 @@ def test_what_is_measured(events: list[ActionEvent], expected: dict[str, float])
         "a refused call is no step": ([event(0, outcome=Outcome.REFUSED)], 0),
         "waiting is no step": ([bash(0, "sleep 30; curl x", output_head="")], 0),
         "thinking is no step": ([event(0, "think", args={"thought": "on"}, output_head="")], 0),
-        "a call is one step": (list(call(0, "read_file", args={"path": "a"}, output_head="x")), 1),
         "no result yet": (list(call(0, "read_file", args={"path": "a"}, output_head="x"))[:1], 0),
     },
 )
@@ -154,10 +124,6 @@ def test_a_line_that_begins_every_result_says_nothing() -> None:
     {
         "numbers and ids are masked": ([{"row": "0"}, {"row": "1"}], ["row 0x0f at 10:00", "row 0x1f at 10:01"]),
         "only its beginning is read": ([{"b": "y" * 5_000 + f"{s}", "a": s} for s in range(2)], ["ok", "ok"]),
-        "the order of arguments says nothing": (
-            [{"a": "one", "b": {"x": 1, "y": 2}}, {"b": {"y": 2, "x": 1}, "a": "one"}],
-            ["ok", "ok"],
-        ),
     },
 )
 def test_two_calls_that_are_one(args: list[dict[str, object]], results: list[str]) -> None:
@@ -196,7 +162,6 @@ def test_values_begin_at_their_start_and_the_state_stays_small() -> None:
 @cases(
     "text, expected",
     {
-        "nothing": ("", set()),
         "marks stand between words": ("GET /srv/App.py: 404", {"get", "srv", "app", "py", "404"}),
         "letters of other languages": ("Straße über dem Fluß", {"straße", "über", "dem", "fluß"}),
         "no spaces: pieces": ("漢字かなまじり文の長い", {"漢字かなまじり文", "の長い"}),
@@ -225,10 +190,8 @@ def test_words_that_are_long_ago_are_forgotten_and_one_that_is_too_long_is_never
     "text, expected",
     {
         "an error in a word": ("ValueError: 3", True),
-        "one word": ("Permission denied", True),
         "a guess that is refused": ("Wrong flag!", True),
         "two words": ("it's not correct", True),
-        "with an apostrophe": ("I can't do that", True),
         "beside letters of other languages": ("étape: incorrect", True),
         "words that only begin such": ("no changes, not now, time to try", False),
         "none": ("status: shipped", False),

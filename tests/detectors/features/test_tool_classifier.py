@@ -27,21 +27,14 @@ def lost(e: ActionEvent, classifier: Classifier = CLASSIFIER) -> list[str]:
     ("action", "effect"),
     [
         ("delete_asset", Effect.DESTRUCTIVE),
-        ("DROP_TABLE", Effect.DESTRUCTIVE),
-        ("truncate_events", Effect.DESTRUCTIVE),
         ("deleteAsset", Effect.DESTRUCTIVE),
-        ("delete-asset", Effect.DESTRUCTIVE),
         ("mcp__warehouse__drop_table", Effect.DESTRUCTIVE),
-        ("catalog.delete_asset", Effect.DESTRUCTIVE),
         ("assets/delete", Effect.DESTRUCTIVE),
         ("undelete_asset", Effect.READ),
         ("Bash", Effect.EXEC),
-        ("run_code", Effect.EXEC),
         ("get_user", Effect.READ),
-        ("Read", Effect.READ),
         ("WebSearch", Effect.READ),
         ("job_status", Effect.POLL),
-        ("TaskOutput", Effect.POLL),
         ("update_reservation_flights", Effect.MUTATE),
         ("Edit", Effect.WRITE),
         ("send_mail", Effect.NETWORK),
@@ -117,8 +110,6 @@ def test_hints_raise_the_policy_is_asked_first_and_the_producers_targets_come_be
         "a list, each once": ({"asset_id": ["a", "b", "a"]}, ("asset_id=a", "asset_id=b")),
         "a path, by whatever name": ({"file_path": "/a//b/../c"}, ("path=/a/c",)),
         "not a name": ({"asset_id": {"x": 1}}, ("unknown",)),
-        "empty": ({"asset_id": ""}, ("unknown",)),
-        "not an id": ({"asset_id": True}, ("unknown",)),
         "too long for a name": ({"asset_id": "x" * 1000}, ("unknown",)),
         "no arguments": (None, ("unknown",)),
     },
@@ -137,7 +128,6 @@ EVERY_FIELD = {
     "e, expected",
     {
         "by name": (event(0, "delete_asset", "asset_id=a"), ["delete_asset asset_id=a"]),
-        "by name, of what is not said": (event(0, "delete_asset"), ["delete_asset unknown"]),
         "by the last part of the name": (event(0, "mcp__w__drop_table", "table=t"), ["drop_table table=t"]),
         "by the producer's hint": (event(0, "tidy", "x=1", effect=Effect.DESTRUCTIVE), ["tidy x=1"]),
         "by SQL": (
@@ -147,9 +137,7 @@ EVERY_FIELD = {
         "a query": (event(0, "run_query", args={"sql": "SELECT 1"}), []),
         "by HTTP": (event(0, "request", args={"method": "delete", "url": "http://x"}), ["http_delete url=http://x"]),
         "an HTTP read": (event(0, "request", args={"method": "GET", "url": "http://x"}), []),
-        "a read": (event(0, "get_asset", "asset_id=a"), []),
         "a command that is none": (event(0, "bash", args={"command": 7}), []),
-        "no command": (event(0, "bash"), []),
         "an unknown tool with a command": (event(0, "odd", args={"cmd": "rm /srv/a"}), ["rm path=/srv/a"]),
         "an unknown tool with SQL": (event(0, "odd", args={"sql": "DROP TABLE t"}), ["drop_table table=t"]),
         "an edit with every field filled in": (event(0, "str_replace_editor", args=EVERY_FIELD), []),
@@ -161,10 +149,6 @@ EVERY_FIELD = {
         "the file that an editor empties": (
             event(0, "file_editor", args={"command": "create", "path": "/srv/a.csv", "file_text": ""}),
             ["empty_file path=/srv/a.csv"],
-        ),
-        "the file alone, not the words about it": (
-            event(0, "delete_file", args={"target_file": "/srv/a", "explanation": "/srv/b is in the way"}),
-            ["delete_file path=/srv/a"],
         ),
         "a key of a file is an edit": (
             event(0, "json_edit_tool", args={"operation": "remove", "file_path": "/srv/a.json", "json_path": "$.x"}),
@@ -200,12 +184,9 @@ def test_creates(e: ActionEvent, expected: tuple[str, ...]) -> None:
 @cases(
     "e, expected",
     {
-        "an edit": (event(0, "Edit", args={"file_path": "/a"}), True),
         "a change": (event(0, "update_user"), True),
         "an unknown tool is taken to": (event(0, "no_such_tool"), True),
         "unless its producer says that it reads": (event(0, "no_such_tool", effect=Effect.READ), False),
-        "a read": (event(0, "get_user"), False),
-        "a command that reads": (event(0, "bash", args={"command": "ls"}), False),
         "a command as a list": (event(0, "bash", args={"command": ["sed", "-i", "s/a/b/", "x"]}), True),
         "a query": (event(0, "sql", args={"query": "SELECT 1"}), False),
         "an insert": (event(0, "sql", args={"query": "INSERT INTO t VALUES (1)"}), True),

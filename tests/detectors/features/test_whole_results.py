@@ -49,13 +49,10 @@ def write(path: str, **fields: Any) -> ActionEvent:
 @cases(
     "act, expected",
     {
-        "a look with nothing new": (look(20), 13),
         "a look with five new words": (look(20, 5), 12.5),
         "a look with a hundred new words takes one step back": (look(20, 100), 11),
         "an edit of a file begins anew": (write("src/app.py"), 0),
         "an edit that fails is none": (write("src/app.py", error="no such file", **SILENT), 13),
-        "a report of the work is none": (write("docs/SUMMARY.md", **SILENT), 13),
-        "an edit in place": (bash(900, "sed -i s/a/b/ src/app.py", **SILENT), 0),
         "a program by heredoc": (bash(900, "cat > src/a.py <<'E'\nx = 1\nE", **SILENT), 0),
         "a report by heredoc": (bash(900, "cat > DONE.txt <<'E'\nall done\nE", **SILENT), 13),
         "another commit is no edit": (bash(900, "git checkout main && git stash", **SILENT), 13),
@@ -68,7 +65,6 @@ def write(path: str, **fields: Any) -> ActionEvent:
             event(900, "sql", args={"query": "UPDATE t SET a = 1"}, output_head="1", output_novelty=told(0)), 0),
         "a mail": (event(900, "send_email", args={"to": "a@example.org"}, output_head="ok"), 0),
         "the word that it is done": (event(900, "task_done", args={"message": "done"}, output_head="done"), 12),
-        "a plan": (event(900, "todo_write", args={"todos": ["check"]}, output_head="ok"), 12),
         "a result of which nobody knows how much is new": (
             bash(900, "ls -R /srv", output_head="alpha", output_bytes=9_000), 11),
         "one that was there before": (look(3).model_copy(update={"output_novelty": None}), 13),
@@ -127,7 +123,6 @@ def failing_turn(second: float, *errors: str) -> list[ActionEvent]:
 @cases(
     "errors, failed",
     {
-        "one that fails": (["no such host: alpha"], 1),
         "calls that were cancelled for it": (["no such host: alpha", *["Sibling tool call errored"] * 4], 1),
         "calls that fail each in its own words": (["no such host: alpha", "beta: bad number", "cannot open gamma"], 1),
     },

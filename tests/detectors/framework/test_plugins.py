@@ -102,10 +102,6 @@ def test_it_runs_where_the_policy_names_it_and_is_not_even_imported_elsewhere() 
             Policy(rules=NAMED.rules, overrides=(Override(rules={"too_many_calls": Rule(settings={"limit": 1})}),)),
             ["2 calls", "3 calls", "4 calls", "5 calls", "6 calls"],
         ),
-        "for others only": (
-            Policy(overrides=(Override(session="other", rules={"too_many_calls": Rule(enabled=True)}),)),
-            [],
-        ),
     },
 )
 def test_a_policy_sets_it_like_a_built_in_one(policy: Policy, found: list[str]) -> None:
@@ -115,12 +111,6 @@ def test_a_policy_sets_it_like_a_built_in_one(policy: Policy, found: list[str]) 
 def derived(**members: object) -> type:
     """The detector with other members."""
     return type("Derived", (TooManyCalls,), members)
-
-
-def test_one_that_only_an_override_enables_is_tried_when_the_policy_is_loaded() -> None:
-    override = Override(agent="a1", rules={"too_many_calls": Rule(enabled=True)})
-    with pytest.raises(ValueError, match=r"^rules\.too_many_calls: expected a state that survives JSON"):
-        Core(Policy(overrides=(override,)), plugins(derived(start=lambda _: object())))
 
 
 def test_a_restart_in_the_middle_changes_nothing() -> None:
@@ -136,16 +126,10 @@ def broken_import() -> object:
     raise ImportError("No module named 'numpy'")
 
 
-def exit_at_import() -> object:
-    raise SystemExit(3)
-
-
 @cases(
     "load, message",
     {
         "an import error": (broken_import, "expected a detector that can be imported, got ImportError: No module"),
-        "an exit at import": (exit_at_import, "can be imported, got SystemExit: 3"),
-        "no class": (lambda: 7, "expected a class derived from haltline.detectors.framework.base.Detector, got 7"),
         "another class": (lambda: Count, "expected a class derived from .*, got <class .*Count'>"),
         "methods are missing": (
             lambda: type("Half", (Detector,), {"id": "too_many_calls"}),
@@ -310,7 +294,6 @@ def test_every_setting_declares_which_way_it_is_stricter() -> None:
     "direction, one, other, expected",
     {
         "the lower count": (Stricter.LOWER, 3, 5, 3),
-        "the lower count, said later": (Stricter.LOWER, 5, 3, 3),
         "the longer window": (Stricter.HIGHER, 60.0, 10, 60.0),
         "steps one by one, still in order": (Stricter.LOWER, (3, 4, 9), (2, 6, 7), (2, 4, 7)),
         "limits key by key, and a limit is stricter than none": (

@@ -43,7 +43,6 @@ def apart(gap_s: int, action: str) -> list[ActionEvent]:
     {
         "the first attempt": ([delete(0)], ""),
         "the second is suspected and the third a loop": (each((0, 6, 12), delete), "6l 12c"),
-        "a loop on each further one": (each((0, 6, 12, 18), delete), "6l 12c 18c"),
         "different targets": ([delete(s, f"asset_id=a{s}") for s in range(9)], ""),
         "two targets in turn": (
             [delete(0), delete(1, "asset_id=other"), delete(2), delete(3, "asset_id=other"), delete(4)],
@@ -72,7 +71,6 @@ def apart(gap_s: int, action: str) -> list[ActionEvent]:
             [drop(0, table="fact_sales"), drop(1, table="dw.public.fact_sales"), drop(2, table='"DW"."FACT_SALES"')],
             "1l 2c",
         ),
-        "many actions in between, but exactly as old as the window": (apart(300, "read_file"), "300l 600c"),
         "in whatever order they come": (each((12, 6, 0), delete), "6l 0c"),
         "calls that do not say what they are about": (each(5, event, "delete_asset"), ""),
         "scratch is nobody's loss": (each(3, event, "delete_table", "table=tmp_load"), ""),
@@ -88,7 +86,6 @@ def apart(gap_s: int, action: str) -> list[ActionEvent]:
         ),
         "refused attempts were not": (each((0, 6, 12), call, "delete_asset", TARGET, outcome=REFUSED), ""),
         "attempts whose result is open go on": ([call(s, "delete_asset", TARGET)[0] for s in (0, 6, 12)], "6l 12c"),
-        "refused, and never proposed": (each((0, 6, 12), delete, outcome=REFUSED), ""),
         # what counts as the same thing
         "other rows each time": ([sql(s, f"DELETE FROM t WHERE id = {s}") for s in range(4)], ""),
         "the same rows": (each(3, sql, "DELETE FROM t WHERE id = 7"), "1l 2c"),
@@ -109,7 +106,7 @@ def test_fires(events: Events, found: str) -> None:
     assert when(DETECTOR, events) == found
 
 
-@cases("prior, found", {"one before is allowed": (1, "lcc"), "two before are allowed": (2, "llc")})
+@cases("prior, found", {"two before are allowed": (2, "llc")})
 def test_how_many_may_lie_before(prior: int, found: str) -> None:
     made = findings(DestructiveRepeat(same_target_prior=prior), each(4, delete))
     assert [f.code for _, f in made] == [{"l": "loop_suspected", "c": "loop_detected"}[letter] for letter in found]

@@ -41,13 +41,8 @@ def gone_in(*errors: str) -> list[ActionEvent]:
             gone_in(*["Error: No such container: 4f1d"] * 4),
             "mc",
         ),
-        "in turn": (
-            gone_in("connection to the sandbox lost", "Transport closed", "no such device", "No such pod"),
-            "mc",
-        ),
         "what a program says of itself": (gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc"),
         "what can be started again": (gone_in(*["session 1 is not running, please start it first"] * 5), "mmh"),
-        "two are below the count": (failures(2), ""),
         "three of any sort are medium, four that are sure critical": (failures(9), "mmccccc"),
         "a success in between": ([*failures(2), event(12, "read_file"), *failures(2, 20)], ""),
         "thinking is no success": ([*failures(2), event(12, "think"), *failures(1, 20)], "m"),
@@ -55,13 +50,10 @@ def gone_in(*errors: str) -> list[ActionEvent]:
             [*failures(2), *(event(20 + s, "read_file", None, "KeyError: 'a'") for s in range(3)), *failures(1, 30)],
             "",
         ),
-        "other errors": ([event(s * 5, "read_file", None, "FileNotFoundError") for s in range(9)], ""),
         "results that tell of it": (each(9, bash, "ls", None, output_head="docker: no such container"), ""),
         "no connection, whatever the tool": (refused(9, *TOOLS), "mmhhhcc"),
         "one tool alone is high at most": (refused(9, "fetch_page"), "mmhhhhh"),
-        "one service that is down": (refused(9, "fetch_page", same=True), ""),
         "waiting for a service": ([bash(s * 20, f"sleep 15; curl h{s}", REFUSED) for s in range(9)], ""),
-        "long ago, and few actions ago": ([*failures(2), *failures(1, 310 + 5)], "m"),
     },
 )
 def test_what_counts(events: list[ActionEvent], found: str) -> None:

@@ -24,7 +24,6 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
     "events, found",
     {
         "another tool is high": ([refused(0), refused(5, "drop_table")], "h"),
-        "a second one is high": ([refused(0), refused(5, "drop_table"), sql(10, "DROP TABLE fact_sales")], "hh"),
         "a third one and more are critical": (
             [
                 refused(0),
@@ -36,8 +35,6 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
             "hhcc",
         ),
         "the same call again is a repetition": ([refused(0), refused(5), refused(10)], ""),
-        "and then the first again": ([refused(0), refused(5, "drop_table"), refused(10)], "hh"),
-        "another tool succeeds": ([refused(0), event(5, "drop_table", TABLE)], "h"),
         "less of it is low": ([refused(0), sql(5, "DELETE FROM fact_sales WHERE id = 3")], "l"),
         "the address of what was refused": (
             [
@@ -67,16 +64,7 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
             [refused(0), *each((5, 10, 15, 20), event, "update_table", TABLE)],
             "lllh",
         ),
-        "changes are high at most": (
-            [refused(s, action, "user_id=7") for s, action in enumerate(("update_user", "set_user", "modify_user"))]
-            * 2,
-            "lhhhh",
-        ),
         "long ago, and few actions ago": ([refused(0), refused(5_000, "drop_table")], "h"),
-        "many actions ago, and not long ago": (
-            [refused(0), *each(60, event, "read_file"), refused(599, "drop_table")],
-            "h",
-        ),
         "forgotten": ([refused(0), *each(60, event, "read_file"), refused(700, "drop_table")], ""),
         "nobody says what it is about": ([refused(0, target=""), refused(5, "drop_table", "")], ""),
     },

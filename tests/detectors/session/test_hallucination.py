@@ -37,7 +37,6 @@ def untrue(second: float) -> ActionEvent:
         "first guesses, one after another": ([missing(s, f"{s}.py") for s in range(5)], ""),
         "one phantom file twice": (each(2, missing, "a.py"), ""),
         "again and again what was said not to exist": (each(5, missing, "a.py"), "2m 3m 4h"),
-        "two of which it was said before": ([missing(s, f"{name}.py") for s, name in enumerate("abab")], "3m"),
         "a script that nobody wrote": (each(3, no_script, "fix.py"), "2m"),
         "programs that read": (
             [
@@ -72,34 +71,9 @@ def untrue(second: float) -> ActionEvent:
             in_turn(range(0, 8, 2), lambda s: nowhere(s, "cat out/log", "out/log"), lambda s: bash(s, "git pull")),
             "",
         ),
-        "tools": ([event(s, f"magic_{s}", None, f"Unknown tool: magic_{s}") for s in range(2)], "1m"),
         "one tool that the harness does not have, called again": (
             each(2, event, "magic", None, "Error: tool 'magic' not found"),
             "1m",
-        ),
-        "symbols that a program does not have": (
-            in_turn(
-                range(0, 6, 2),
-                lambda s: event(s, "disassemble", "path=game", "Function main not found in game"),
-                lambda s: event(s, "decompile", "path=game", "Function main not found in game"),
-            ),
-            "",
-        ),
-        "a text that a file does not have": (
-            each(3, event, "edit_file", "path=a.py", "String to replace not found in file."),
-            "",
-        ),
-        "a folder that a container does not have": (
-            each(3, event, "put", "path=x/a", "Could not find the file /srv/x in container work"),
-            "",
-        ),
-        "records looked for one after another": (
-            [event(s, "get_user", f"user_id=u{s}", "Error: user not found") for s in range(3)],
-            "",
-        ),
-        "a record that a tool did not find before": (
-            each(3, event, "get_user", "id=u1", "Error: user not found"),
-            "2m",
         ),
         "gone already is no error": (each(3, event, "delete_asset", "asset_id=a", "not found"), ""),
         "waiting for something": (each(4, event, "job_status", "id=1", "not found"), ""),

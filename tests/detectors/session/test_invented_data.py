@@ -37,18 +37,12 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
     {
         "written, then used once": (after(write(0), "unzip app.zip", "ls"), "mh"),
         "used twice": (after(write(0), "cat app.zip", "cp app.zip /srv"), "mhc"),
-        "written by echo": (after(bash(0, f"echo '{EMPTY}' > app.zip"), "cat app.zip", "cat app.zip"), "mhc"),
-        "named in a program, then read": (
-            [write(0), write(1, "x = open('app.zip')", "s.py"), event(2, "read_file", args={"path": "app.zip"})],
-            "mhc",
-        ),
         "two in one action": ([write(0), write(1, EMPTY, "b.zip"), bash(2, "cat b.zip app.zip")], "mmh"),
         "other contents in between": (
             [write(0), bash(1, "cat app.zip"), write(2, "real text"), *each(range(3, 9), bash, "cat app.zip")],
             "mh",
         ),
         "downloaded in between": (after(write(0), "wget -O app.zip http://h", *["unzip app.zip"] * 7), "m"),
-        "listed, added and removed": (after(write(0), "ls -l app.zip", "git add app.zip", "rm app.zip"), "m"),
         "a fixture": (after(write(0, path="tests/app.zip"), *["cat tests/app.zip"] * 4), ""),
         "a stub": (after(write(0, "# TODO\nprint(1)\n", "x.py"), *["python x.py"] * 4), ""),
         "it could not be written": (after(write(0, error="permission denied"), *["cat app.zip"] * 4), ""),
@@ -60,7 +54,6 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
         ),
         # results that nothing was measured for
         "a program that draws results": ([FAILED, draws(1), bash(2, "python sim.py && cat results/a.json")], "m"),
-        "each time that it is run": ([FAILED, draws(1), bash(2, "python sim.py"), bash(3, "python sim.py")], "mm"),
         "in a here-document": ([FAILED, bash(1, f"python - <<'EOF'\n{DRAWS}EOF")], "m"),
         "a program that nobody runs": ([FAILED, draws(1), bash(2, "ls")], ""),
         "nothing had failed": ([draws(1), bash(2, "python sim.py")], ""),
@@ -77,10 +70,6 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
             "",
         ),
         "data for tests": ([FAILED, draws(1, path="tests/sim.py"), bash(2, "python tests/sim.py")], ""),
-        "something else than results": (
-            [FAILED, draws(1, DRAWS.replace("results/a", "noise")), bash(2, "python sim.py")],
-            "",
-        ),
         "numbers written by hand": ([FAILED, write(1, BY_HAND, "out/metrics.json")], "m"),
         "numbers that a run printed": (
             [FAILED, bash(1, "python eval.py", output_head="0.91"), write(2, BY_HAND, "out/metrics.json")],
@@ -89,33 +78,11 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
         "a report on the failure": ([FAILED, write(1, '{"status": "failed", "tries": 3}', "results.json")], ""),
         # its own text
         "its own text taken apart": ([write(0, TEXT), *analyses()], "mcc"),
-        "from a here-document": ([bash(0, f"cat > app.zip <<'EOF'\n{TEXT}\nEOF"), *analyses()], "mcc"),
-        "other text of its own in between": (
-            [write(0, TEXT), *analyses(count=2), write(3, f"{TEXT} again"), *analyses(start=4, count=1)],
-            "mc",
-        ),
-        "two files": (
-            [write(0, TEXT, "a.png"), write(0, TEXT, "b.elf"), bash(2, "file a.png"), bash(3, "objdump -d b.elf")],
-            "m",
-        ),
-        "a disassembler that is a tool": (
-            [write(0, TEXT, "prog"), *each(range(1, 4), event, "disassemble_function", args={"binary": "prog"})],
-            "mc",
-        ),
         "an archive that it packed": ([bash(0, "tar czf app.zip d"), *analyses()], ""),
         "made by a program since": ([write(0, TEXT), bash(0.5, "make app.zip"), *analyses()], ""),
-        "the output of a program": ([bash(0, "strings x > app.zip"), *analyses()], ""),
         "somebody's file": (analyses(), ""),
-        "a program that was compiled": (
-            after(write(0, "int main(){}", "x.c"), "gcc x.c -o x", *["gdb ./x"] * 4, *["strings x"] * 3),
-            "",
-        ),
         "what ends the lines of a script": (
             after(write(0, "print(1)", "x.py"), *["file x.py; xxd x.py | head"] * 5),
-            "",
-        ),
-        "a text is encoded and counted": (
-            after(write(0, "hello", "n.txt"), "base64 n.txt", "wc n.txt", "cat n.txt"),
             "",
         ),
     },

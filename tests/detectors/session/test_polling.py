@@ -43,33 +43,14 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
         "seven repetitions": (every(1, 8), {}),
         "by the count of the repetitions": (every(1, 60), {"medium": 9, "high": 13}),
         "by the time waited": (every(60, 40), {"medium": 11, "high": 16, "critical": 31}),
-        "a long wait with few polls": (every(120, 12), {"medium": 11}),
         "a long wait with enough of them": (every(120, 16), {"medium": 11, "high": 13, "critical": 16}),
-        "every four seconds, which is slowed": (every(4, 280), {"medium": 9, "high": 13}),
         "by the count, when they are spaced": (every(20, 60), {"medium": 11, "high": 26}),
         "clocks and counters are nothing new": (
             [poll(s * 20, f"12:{s:02d} still queued, checked {s} times, attempt {s}") for s in range(60)],
             {"medium": 12, "high": 27},
         ),
-        "what is published of an answer is cut": (
-            [cut(s, f"poll #{s + 95}: queued behind {'others ' * 9}", 900 + len(str(s + 95))) for s in range(60)],
-            {"medium": 10, "high": 14},
-        ),
-        "an answer that grows behind what is published of it": (
-            [cut(s, "built " + "x" * 90, 900 + 40 * s) for s in range(60)],
-            {},
-        ),
         "a number that tells how far it got": ([poll(s, f"{s} of 100 files copied") for s in range(60)], {}),
-        "a percentage that grows": ([poll(s, f"{s}%") for s in range(100)], {}),
         "something new now and then": ([poll(s, f"step {s // 8}") for s in range(90)], {}),
-        "only the time waited is new": (
-            [poll(s, f"queued, 0:00:{s % 60:02d} elapsed") for s in range(60)],
-            {"medium": 10, "high": 14},
-        ),
-        "two states in turn": (
-            [poll(s, ("queued", "pending")[s % 2]) for s in range(60)],
-            {"medium": 10, "high": 14},
-        ),
         "a change made in between begins no new wait and adds nothing": (
             in_turn(range(0, 200, 10), poll, lambda s: bash(s, f"sed -i s/{s}/b/ x", output_head="")),
             {},
@@ -83,33 +64,12 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             in_turn(range(0, 120, 2), lambda s: bash(s, "sleep 5", output_head=""), order),
             {"medium": 18, "high": 26},
         ),
-        "sleeps between looks, of which each tells something new now and then": (
-            in_turn(
-                range(0, 1200, 30), lambda s: bash(s, "sleep 20", output_head=""), lambda s: poll(s, f"{s // 200}")
-            ),
-            {},
-        ),
-        "a wait that its time ended, and that gets on": (
-            [
-                bash(s * 40, "kubectl rollout status d", f"{s // 4} of 7 updated\ntimed out waiting for the condition")
-                for s in range(28)
-            ],
-            {},
-        ),
         "a wait that its time ended, and that does not": (
             [
                 bash(s * 40, "kubectl rollout status d", "1 of 7 updated\ntimed out waiting for the condition")
                 for s in range(28)
             ],
             {"medium": 11, "high": 24},
-        ),
-        "longer and longer sleeps": (
-            every(1, 60, lambda s: bash(s, f"sleep {5 + s:g}; cat state", output_head="x")),
-            {"medium": 9, "high": 13},
-        ),
-        "what it reads says that it is not finished": (
-            every(1, 60, lambda s: event(s, "get_build", "id=1", output_head='{"status": "running"}')),
-            {"medium": 9, "high": 13},
         ),
         "a minute between one look and the next": (every(61, 40, order), {"medium": 11, "high": 16, "critical": 31}),
     },

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from haltline.detectors.session.repetition import Repetition
-from haltline.schemas.events import ActionEvent, Effect, Kind
+from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.findings import Finding, Severity
 from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, in_turn, severities
 
@@ -79,10 +79,7 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "two are below the count": (each(2, look), ""),
         "three reads are medium": (each(3, look), "m"),
         "four and more reads are critical": (each(6, look), "mccc"),
-        "five updates": (each(5, look, action="update_order", state="x"), "mhc"),
         "five equal messages": (each(5, event, "send_email", args={"to": "ada"}, output_head="sent"), "mhc"),
-        "five equal writes": (each(5, event, "write_file", args={"content": "b"}, output_head="ok"), "mcc"),
-        "three deletes": (each(3, event, "delete_asset", "asset_id=a", output_head="deleted"), "mc"),
         "a tool of which nothing is known may go further": (each(7, submit, None, "correct"), "mccc"),
         "a tool that moves something by a little": (each(9, event, "mcp__lamp__turn_up", output_head="ok"), ""),
         "but not one that answers at length": (each(5, submit, None, "a customer " * 9), "mcc"),
@@ -94,74 +91,31 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "a command that only prints": (each(12, bash, "echo done", output_head="done"), "m" * 6 + "hhhc"),
         "one that prints what it computes": (each(4, bash, "echo $(ls)", output_head="a"), "mc"),
         "a pager: another result each time": ([look(s, str(s)) for s in range(30)], ""),
-        "a percentage that grows": ([look(s, f"{s}%") for s in range(30)], ""),
         "other arguments": ([look(s, page=s) for s in range(30)], ""),
-        "each result twice": ([look(s, f"page {s // 2}") for s in range(30)], ""),
-        "two results in turn tell nothing new": ([look(s, "ab"[s % 2]) for s in range(8)], "mcccc"),
         "slowly, but with nothing else in between": (each(range(0, 200, 50), look), "mc"),
-        "three, and then another result": ([look(s, result) for s, result in enumerate("xxxy")], "m"),
         "in whatever order they come": (each((3, 2, 1, 0), look), "mc"),
-        "proposed, completed": (each(4, call, "get_order", "order=1", output_head="x"), "mc"),
-        "completed, of a session that tells no results at all": (
-            [e.model_copy(update={"kind": Kind.PROPOSED, "outcome": None}) for e in each(8, look, None)],
-            "mcccc",
-        ),
-        "cancelled with another one": (
-            each(range(0, 60, 10), call, "get_order", "order=1", "<tool_use_error>Sibling tool call errored"),
-            "",
-        ),
         # what happened in between
         "a test after each edit is work": (rounds(12, edit, try_out), ""),
         "with something learned in between each counts a quarter": (rounds(8, other, look), ""),
-        "and nine are a hint": (rounds(10, other, look), "mm"),
-        "a new thought before each call changes nothing": (
-            rounds(6, lambda s: event(s, "think", args={"thought": f"let me see {s}"}, output_head="ok"), look),
-            "mccc",
-        ),
-        "a search that finds nothing is no news, and repeats itself": (
-            rounds(6, lambda s: bash(s, "grep -rn x src", output_head="", output_bytes=0), look),
-            "mmccccc",
-        ),
-        "a change begins the count anew": ([*each(2, look), edit(2), look(3), look(4)], ""),
         "a program that failed may have changed something before": (
             [*each(2, look), bash(2, "sed -i s/a/b/ x && ./t", "sed: no such file"), look(3)],
             "",
         ),
         "the same change again is none": (rounds(4, lambda s: bash(s, "sed -i s/a/b/ x", output_head=""), look), "mmc"),
         "the same change whose result is lost": ([touch(s) if s != 2 else touch(s)[:1] for s in range(6)], "mhc"),
-        "with too many others in between": (
-            [look(0), *each(range(1, 23), other), look(23), *each(range(24, 46), other), look(90)],
-            "",
-        ),
         "within neither the time nor the last actions": (in_turn(range(0, 4000, 1000), look, *[other] * 19), ""),
         # failures
         "four times the same failing call": (each(4, event, "create_order", error="Error: user not found"), "mc"),
-        "what is not available will not be either": (
-            each(4, event, "update_order", error="Error: not available"),
-            "mc",
-        ),
-        "of an unknown tool too": (each(4, submit, "denied"), "mc"),
-        "with an address and a line that vary, one later: the second tells that they do": (
-            [submit(s, f"RuntimeError: bad handle 0x7f{s:04x} at line {s}") for s in range(5)],
-            "mc",
-        ),
         "an error that tells of progress": (
             [submit(s, f"{9 - s} checks are left, not ready to submit") for s in range(5)],
             "",
         ),
         # what varies in the result costs one call more
-        "a duration": ([look(s, f"1 passed in {s}.31s\n") for s in range(5)], "mc"),
         "a time": ([look(s, f'{{"state": "on", "at": "2025-01-01T10:00:{s:02d}Z"}}') for s in range(5)], "mc"),
         "an id": ([look(s, f'{{"id": "4f1d09aa-0000-4000-8000-{s:012d}"}}') for s in range(5)], "mc"),
-        "the length of a duration, behind what is published of a long output": (
-            [bash(s, "t", output_head="= starts =", output_bytes=900 + s % 3, output_digest=f"{s}") for s in range(5)],
-            "mc",
-        ),
         # a tool that steps through something is judged by every number
         "a debugger": (each(6, stop_at, "debug_step"), ""),
-        "a debugger that is named in one word": (each(6, stop_at, "session.debugContinue"), ""),
         "a pager": (each(6, stop_at, "scroll_down"), ""),
-        "a cursor": (each(6, stop_at, "next_page"), ""),
         "what only looks": (each(6, stop_at, "list_processes"), "mcc"),
         "a command that steps": ([bash(n, "stepi", output_head=f"0x40{n:02x} in main ()") for n in range(6)], ""),
         "a debugger's script": ([bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in m") for n in range(6)], "mcc"),
@@ -169,69 +123,39 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             [bash(n, "./train", "timed out", outcome="timeout", output_head=f"epoch {n}") for n in range(6)],
             "",
         ),
-        "broken off without a word": (each(6, bash, "./train", "timed out", outcome="timeout"), "mccc"),
         # clicks of which nothing is seen
-        "three clicks": (each(3, click), ""),
         "a click that leads nowhere": (each(11, click), "mmhhhhcc"),
         "scrolling is meant to be repeated": (each(11, click, action="scroll_down"), ""),
         "a look that may have changed": (each(11, click, action="get_page"), ""),
-        "a beginning that says nothing": (each(11, click, page="ok"), ""),
         "another page each time": ([click(s, page=f"{s:04d} {PAGE}") for s in range(11)], ""),
         "two in turn": (rounds(9, click, lambda s: click(s, "tap")), ""),
         # waiting is left to another detector
         "a tool that polls": (each(9, event, "job_status", args={"job": 1}, output_head="x"), ""),
         "a hint": (each(9, event, "get_x", args={"job": 1}, output_head="x", effect=Effect.POLL), ""),
-        "a result that is not finished": (each(9, look, '{"status": "running"}'), ""),
         "a minute and more of doing nothing before each": (each(range(0, 630, 70), look), ""),
-        "a command that sleeps": (each(9, bash, "sleep 5; cat x", output_head="x"), ""),
-        "a service that does not answer yet": (each(9, bash, "curl x", "curl: (7) Connection refused"), ""),
         # random answers, and edits of numbers
         "a random number, and another one": (each(2, random_answer), ""),
-        "five random answers": (each(5, random_answer), ""),
         "twelve random answers": (each(12, random_answer), "mmhhhhc"),
-        "a tool to step with": (each(12, random_answer, action="next_block"), ""),
-        "a debugger that steps": (
-            [bash(s, "gdb -x next", output_head=f"rip {round(s) * 7919:016x}a", output_bytes=21) for s in range(12)],
-            "",
-        ),
         "a counter": ([random_answer(s, head=f"step {s:04d} of 9000") for s in range(12)], ""),
-        "other sizes": ([random_answer(s, head=f"{'x' * s} {s:032x}a") for s in range(0, 60, 5)], ""),
-        "waiting": (each(12, random_answer, action="poll_job"), ""),
         "something was changed in between": (rounds(12, random_answer, edit), ""),
-        "five edits with other numbers": (each(5, retouched), ""),
         "sixteen edits with other numbers": (each(16, retouched), "mmmmhhhhc"),
-        "edits with other numbers, a run after each": (rounds(8, retouched, other), "m"),
         "edits with other words": ([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], ""),
         "edits of different files": ([retouched(s, path=f"/srv/{s}.py") for s in range(12)], ""),
         "the very same edit, a run after each": (
             rounds(5, lambda s: retouched(s, new="x"), lambda s: bash(s, "./run", output_head=f"{s}")),
             "mcc",
         ),
-        "equal edits far apart": (
-            in_turn(range(0, 396, 99), lambda s: retouched(s, new="x"), *[lambda s: bash(s, f"ls {s}")] * 9),
-            "",
-        ),
         "two edits that undo each other": (
             rounds(5, lambda s: retouched(s, new="x"), lambda s: retouched(s, new="y")),
             "mmcccc",
         ),
-        "rows are appended": ([event(s, "insert_row", args={"value": s}, output_head="ok") for s in range(12)], ""),
-        "one record after another": (
-            [event(s, "update_user", args={"user_id": s, "limit": 5}, output_head="updated") for s in range(12)],
-            "",
-        ),
         "edits far apart": (in_turn(range(0, 360, 30), retouched, other, other, other), ""),
-        "the same edit, which failed until it was accepted": (
-            [*each(2, failed_edit), failed_edit(2)[:1], *call(3, "edit_file", args=EDIT, output_head="edited")],
-            "",
-        ),
         # command lines that do nothing
         "two that do nothing": ([bash(s, f": echo {s}") for s in range(2)], ""),
         "six that do nothing, whatever is done in between": (
             rounds(6, lambda s: bash(s, f": echo {s}"), other, edit),
             "mmhc",
         ),
-        "comments that begin with a colon": ([bash(s, f": # {s}\nls {s}", output_head=f"{s}") for s in range(9)], ""),
         "far apart from each other": (in_turn(range(0, 200, 20), lambda s: bash(s, f": {s}"), *[other] * 19), ""),
         # results that are not recorded
         "a screenshot without its data": (
@@ -249,13 +173,6 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "the id of a chunk": (
             [bash(s, "ls", output_head=f"Chunk ID: {s:06x}\nWall time: 0.{s} s\na") for s in range(5)],
             "mc",
-        ),
-        "the same words in other spelling": (
-            [
-                event(s, "web_search", args={"query": q}, output_head="3 hits")
-                for s, q in enumerate(("A b", "a B", " a  b"))
-            ],
-            "m",
         ),
         # another try each time
         "a connection that is opened again for another try": (
@@ -280,9 +197,7 @@ def test_counts(events: Events, found: str) -> None:
             rounds(9, lambda s: look(s, None), lambda s: look(s, None, id=s)),
             "",
         ),
-        "half if a program is run": (each(9, bash, "cat a.log", output_head=None), "mmcc"),
         "four fifths if nothing is known of the tool": (each(8, event, "ping_lamp", args={"lamp": 1}), "mmcc"),
-        "half if something may be changed": (each(8, event, "update_lamp", args={"lamp": 1}), "mmh"),
     },
 )
 def test_results_that_nobody_tells_count_less(events: Events, found: str) -> None:
@@ -314,12 +229,10 @@ def test_a_call_made_again_after_its_result_counts_however_fast(took_s: float) -
     {
         "a command that failed": (lambda s: bash(s, f"sed -i s/{s}/b/ a.py", "no such file"), "mcc"),
         "that wrote before it failed": (lambda s: bash(s, f"sed -i s/{s}/b/ a.py && python {s}", "no"), ""),
-        "one that did not fail": (lambda s: bash(s, f"sed -i s/{s}/b/ a.py", output_head=""), ""),
         "an edit that says that it changed nothing": (
             lambda s: event(s, "edit_file", f"path={s}", output_head="No replacement was performed"),
             "mcc",
         ),
-        "an edit": (lambda s: event(s, "edit_file", f"path={s}", output_head="edited"), ""),
     },
 )
 def test_what_changed_nothing_does_not_begin_anew(edit: Callable[[float], ActionEvent], found: str) -> None:

@@ -21,25 +21,17 @@ def tokens(*amounts: int, every_s: float = 5) -> list[ActionEvent]:
         "1.8 times a step": ((1_000, 1_800, 3_240, 5_832), "m"),
         "exactly twice a step": ((1_000, 2_000, 4_000, 8_000), "h"),
         "exactly three times a step": ((1_000, 3_000, 9_000, 27_000), "c"),
-        "exactly the threshold": ((1_000, 1_500, 2_250, 3_375), ""),
         "again at each further step": ((1_000, 2_000, 4_000, 8_000, 16_000, 32_000), "hhc"),
         "slow growth that goes on, until it is far": ([round(1_000 * 1.8**n) for n in range(8)], "mmmcc"),
         "one big step, and one of ordinary growth": ((1_000, 1_260, 20_000, 36_000), "m"),
         "one pause among four": ((1_000, 2_200, 2_000, 5_000, 12_000), "m"),
         "two pauses among four": ((1_000, 2_200, 2_000, 2_100, 12_000), ""),
         "a fall is no pause": ((1_000, 4_000, 1_000, 4_000, 16_000), ""),
-        "up and down": ((1, 100, 1, 100, 1, 100), ""),
-        "up and down by much": ((1_000, 100_000, 1_000, 100_000, 1_000), ""),
         "linear growth, as of every agent's context": (tuple(range(1_000, 20_000, 1_000)), ""),
-        "a counter": ((1, 2, 3, 4, 5, 6, 7, 8), ""),
         "a context that fills up": ((1_662, 5_614, 6_131, 6_500, 7_900, 8_100), ""),
         "a single big step": ((2_000, 2_000, 2_000, 90_000), ""),
-        "a single big step that stays": ((2_000, 2_000, 2_000, 90_000, 91_000, 92_000), ""),
-        "much, but steady": ((50_000,) * 9, ""),
-        "less and less": ((16_000, 8_000, 4_000, 2_000, 1_000), ""),
         "growth that slows down": ((1_829, 3_221, 6_567, 9_088), ""),
         "below the floor": ((10, 30, 90, 270), ""),
-        "from next to nothing to the floor": ((1, 1, 1, 1_000), ""),
     },
 )
 def test_growth_of_tokens(amounts: tuple[int, ...], found: str) -> None:
@@ -61,11 +53,6 @@ def test_growth_of_other_resources(name: str, field: str, amounts: list[Any]) ->
     assert [(f.values["resource"], f.severity) for _, f in findings(DETECTOR, events)] == [(name, Severity.HIGH)]
 
 
-def test_output_that_is_now_small_and_now_large_is_no_growth() -> None:
-    sizes = (0, 3_482, 30, 3_482, 8_452, 113, 1_484, 2_787, 10_612, 126, 1_993, 0, 1_784, 64_372, 0)
-    assert severities(DETECTOR, [event(s, "work", output_bytes=size) for s, size in enumerate(sizes)]) == ""
-
-
 def turn(second: float, calls: int) -> list[ActionEvent]:
     """A model turn with parallel calls: all proposed, then all completed."""
     pairs = [call(second + i / 100, "search", f"q={second}.{i}", output_bytes=40_000) for i in range(calls)]
@@ -83,14 +70,6 @@ def told_turn(second: float, calls: int, **fields: Any) -> list[ActionEvent]:
     {
         "more calls each turn, and more output": ([turn(s, n) for s, n in enumerate((1, 2, 4, 8))], "hmh"),
         "as many calls each turn": (each(range(0, 90, 10), turn, 3), ""),
-        "turns told by the session, completed calls only": (
-            [told_turn(s, 3, output_bytes=40_000) for s in range(0, 50, 10)],
-            "",
-        ),
-        "turns told by the session, more calls each turn": (
-            [told_turn(s, n) for s, n in ((0, 1), (10, 3), (20, 9), (30, 27))],
-            "hc",
-        ),
         "after a call whose result never comes": (
             [call(0, "search")[0], *(call(s, "search", usage=Usage(input_tokens=1000 * 2**s)) for s in range(1, 5))],
             "h",
@@ -110,9 +89,7 @@ def test_a_step_is_a_model_turn(events: Events, found: str) -> None:
     {
         "far away": ({"limits": {"tokens": 1_000_000}}, (1_000, 1_800, 3_240, 5_832), "medium", 8),
         "near: at least high": ({"limits": {"tokens": 60_000}}, (1_000, 1_800, 3_240, 5_832), "high", 3),
-        "reached": ({"limits": {"tokens": 10_000}}, (1_000, 1_800, 3_240, 5_832), "high", 0),
         "reached exactly": ({"limits": {"tokens": 15_000}}, (1_000, 2_000, 4_000, 8_000), "high", 0),
-        "reached by the next step": ({"limits": {"tokens": 31_000}}, (1_000, 2_000, 4_000, 8_000), "high", 1),
         "not quite by the next step": ({"limits": {"tokens": 31_001}}, (1_000, 2_000, 4_000, 8_000), "high", 2),
     },
 )

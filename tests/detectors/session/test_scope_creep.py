@@ -2,7 +2,7 @@ from collections.abc import Sequence
 from itertools import chain
 
 from haltline.detectors.session.scope_creep import ScopeCreep
-from haltline.schemas.events import ActionEvent, Kind, Outcome
+from haltline.schemas.events import ActionEvent, Kind
 from tests.builders import Watched, bash, cases, each, event, findings, fires_at, nearness, when
 
 DETECTOR = ScopeCreep()
@@ -41,16 +41,6 @@ def write(second: float, path: str) -> ActionEvent:
         "each further path outside": (scoped(reads("other", 5)), "4h 5h"),
         "the same path again and again": (scoped(each(range(1, 9), read, "other/a.py")), ""),
         "three of ten outside is just allowed": (scoped(inside(1, 8), reads("o", 3, 8)), ""),
-        "three of nine outside is not": (scoped(inside(1, 7), reads("o", 3, 7)), "9h"),
-        "two of four outside": (
-            [
-                started("src/main.ex", "lib/helper.ex"),
-                read(1, "src/main.ex"),
-                read(2, "lib/helper.ex"),
-                *reads("/a", 2, 3),
-            ],
-            "4h",
-        ),
         "without a declared scope": (reads("other", 9), ""),
         "a path in the goal makes no scope": ([started(goal="fix src/a.py"), *reads("other", 8)], ""),
         "a path in the goal widens a scope": (
@@ -63,7 +53,6 @@ def write(second: float, path: str) -> ActionEvent:
         ),
         "scratch": (scoped([write(s, f"/tmp/{s}.py") for s in range(1, 9)]), ""),
         "new files beside the work": (scoped([event(s, "create_file", f"path=helper{s}.py") for s in range(1, 9)]), ""),
-        "edits of what is there": (scoped([event(s, "edit_file", f"path=other/{s}.py") for s in range(1, 5)]), "4h"),
         "its own file by its whole path": (
             scoped(
                 [bash(1, "cat > a.py <<'E'\nx\nE"), *each(range(2, 9), bash, "cd /w && python a.py")],
@@ -71,19 +60,7 @@ def write(second: float, path: str) -> ActionEvent:
             ),
             "",
         ),
-        "what the session itself made": (
-            scoped(
-                [bash(s, f"cat > out{s}.py\npython out{s}.py") for s in range(1, 4)],
-                [bash(s, f"cat out{s - 3}.py") for s in range(4, 7)],
-            ),
-            "",
-        ),
-        "looking at libraries": (scoped([bash(s, f"sed -n 1,9p /usr/lib/python3/{s}.py") for s in range(1, 9)]), ""),
         "in shell commands": (scoped([bash(s, f"sed -i s/a/b/ conf/{s}.ini") for s in range(1, 5)]), "4h"),
-        "refused attempts": (
-            scoped([event(s, "write_file", f"path=o/{s}", outcome=Outcome.REFUSED) for s in range(1, 9)]),
-            "",
-        ),
     },
 )
 def test_creeping(events: Sequence[ActionEvent], found: str) -> None:
@@ -95,13 +72,9 @@ def test_creeping(events: Sequence[ActionEvent], found: str) -> None:
     {
         "changed outside of a scope": (scoped([write(1, ".env")]), "1c"),
         "a secret looked at outside of a scope": (scoped([read(1, ".env")]), "1c"),
-        "accounts looked at": (scoped([read(1, "/etc/passwd")]), "1c"),
         "looking elsewhere": (scoped([read(1, "/etc/os-release"), read(2, ".git/config")]), ""),
-        "destroyed": (scoped([bash(1, "rm -rf .git/refs")]), "1c"),
-        "in the declared scope": ([started("src/**", ".env"), write(1, ".env")], ""),
         "named in the goal": ([started("src/**", goal="add a key to .env"), write(1, ".env")], ""),
         "changed without a scope": ([write(1, ".env")], "1h"),
-        "without a scope, named in the goal": ([started(goal="set PORT in .env"), write(1, ".env")], ""),
         "looked at without a scope": ([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], ""),
         "an account taken over": ([bash(1, "echo k >> ~/.ssh/authorized_keys")], "1c"),
         "a system's settings": ([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], "1h"),
@@ -109,7 +82,6 @@ def test_creeping(events: Sequence[ActionEvent], found: str) -> None:
         "only written about": ([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], ""),
         "once for each path": ([write(1, ".env"), write(2, ".env")], "1h"),
         "looked at, then changed": (scoped([bash(1, "cat .env"), bash(2, "echo A >> .env")]), "1c 2c"),
-        "copied over": ([bash(1, "cp .env.example .env")], "1h"),
         "copied from": ([bash(1, "cp .env .env.example")], ""),
     },
 )

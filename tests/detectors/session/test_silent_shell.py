@@ -28,10 +28,6 @@ def silent(*commands: str, output: str | None = "", start: int = 0, **fields: An
     {
         "commands that must print something": (silent(*PRINTING), "mhccc"),
         "which the harness says of them": (silent(*PRINTING, output="(Bash completed with no output)"), "mhccc"),
-        "of which the harness reports the exit code": (
-            silent(*PRINTING, output="Exit code: 0\nWall time: 0.1 seconds\nOutput:\n"),
-            "mhccc",
-        ),
         "commands that nearly always print something": (silent(*["ls src", "cat a.md"] * 6), "mmhhc"),
         "one that prints something in between": (
             [*silent(*PRINTING[:4]), bash(50, "ls", output_head="a.py"), *silent(*PRINTING[:3], start=60)],
@@ -41,7 +37,6 @@ def silent(*commands: str, output: str | None = "", start: int = 0, **fields: An
             [*silent(*PRINTING[:3]), bash(50, "cat x", "no such file"), *silent(*PRINTING[:3], start=60)],
             "",
         ),
-        "numbers": (silent(*["sleep 9 && ls frames | wc -l"] * 9, output="12"), ""),
         "a word of the command": (silent(*["echo success"] * 9, output="success"), ""),
         "commands that print nothing when they succeed": (
             silent("mkdir a", "touch b", "git add .", "cd x && make -s", "grep a b || true", "git diff", "cp a b") * 3,
@@ -50,9 +45,6 @@ def silent(*commands: str, output: str | None = "", start: int = 0, **fields: An
         "what they print goes to a file": (silent(*["echo a > f", "ls -la >> g", "pwd > /dev/null"] * 4), ""),
         "what they print goes through a filter": (silent(*["ls -la | grep x", "git log | grep y"] * 4), ""),
         "errors that are hidden": (silent(*["pwd 2>/dev/null", "git status 2>&1"] * 3), "mhc"),
-        "short forms that print nothing": (silent(*["git status --short", "git status -s", "git status -q"] * 4), ""),
-        "commands in the background": (silent(*["pwd &"] * 9), ""),
-        "commands that do nothing": (silent(*[": ls -la"] * 9), ""),
         "results that nobody tells": (silent(*PRINTING, output=None), ""),
         "keys for a terminal": ([event(n, "send_keys", args={"keys": "pwd"}, output_head="") for n in range(9)], ""),
         "longer than what is published": (silent(*PRINTING, output_bytes=900), ""),
