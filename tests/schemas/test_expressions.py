@@ -133,6 +133,7 @@ def grows(times: list[float]) -> bool:
     return times[-1] >= ENDLESS_S or (times[-1] > SLOW_S and grown)
 
 
+@pytest.mark.wide  # each expression of the product, a minute of a processor
 @pytest.mark.parametrize("module", EXPRESSIONS)
 def test_expressions_take_time_linear_in_the_text(module: str) -> None:
     slow = {

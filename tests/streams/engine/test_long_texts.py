@@ -4,7 +4,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from hypothesis import example, given
+import pytest
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from haltline.interventions.agent.destinations import destination_of
@@ -96,6 +97,7 @@ def decide(events: tuple[ActionEvent, ...]) -> None:
         state = CORE.on_event(state, one, Position("haltline.actions", 0, offset)).state
 
 
+@settings(max_examples=150)  # some bounds are reached by few of them
 @given(TEXTS, st.sampled_from(sorted(EVENTS)))
 @example("@", "a statement in a command line")
 @example("=", "a statement")
@@ -106,6 +108,7 @@ def test_an_event_is_decided_on_in_time(unit: str, kind: str) -> None:
     assert loops(lambda: decide(events)) < LIMIT * len(events)
 
 
+@pytest.mark.wide  # a minute of a processor
 @given(TEXTS)
 def test_what_is_sent_is_redacted_in_time(unit: str) -> None:
     text = repeated(unit)
