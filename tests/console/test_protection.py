@@ -37,7 +37,7 @@ from tests.waiting import wait_until
 
 LIMITS = ProtectionLimits()
 ROOT = Path(__file__).parents[2]
-EMPTY, OTHER = ("haltline.actions", 0), ("haltline.actions", 3)
+EMPTY = ("haltline.actions", 0)
 Look = tuple[float, Mapping[Partition, tuple[int | None, int]]]
 """A moment, and of each partition the committed offset and the end."""
 
@@ -64,9 +64,7 @@ def still_at(*moments: float) -> list[Look]:
     "looks, reported",
     {
         "nothing waits, however long": (every_3_s(40, lambda _: 7, lambda _: 7), False),
-        "it stands still for 24 s": (still_at(3, 27), False),
         "it stands still for 25 s": (still_at(3, 16, 28), True),
-        "it catches up, slowly": (every_3_s(40, lambda n: 7 + n, lambda _: 9999), False),
         "a new group never commits": (every_3_s(12, lambda _: None, lambda _: 2), True),
         "the console itself was suspended": (still_at(3, 900), False),
     },
@@ -101,11 +99,9 @@ def test_a_broker_that_does_not_answer_is_reported_and_its_return_gives_workers_
     "ago_s, killed, every_s, title",
     {
         "it flies": (5, False, 300, None),
-        "it was killed": (60, True, 300, None),
         "it was not killed": (60, False, 300, "The canary was not stopped"),
         "one by hand was not killed an hour ago": (3600, False, None, None),
         "two in a row are missing": (700, True, 300, "The canary is silent"),
-        "not killed, and none since": (3600, False, 300, "The canary was not stopped"),
     },
 )
 def test_canaries(ago_s: float, killed: bool, every_s: float | None, title: str | None) -> None:
@@ -164,7 +160,6 @@ def test_each_problem_names_a_page_of_the_runbooks_and_what_to_do_first() -> Non
     "begun_s_ago, goal, expected",
     {
         "one of many": (60, goal_of(300), 300),
-        "one by hand": (60, goal_of(None), None),
         "another goal": (60, "delete every 5 s", None),
     },
 )

@@ -1,4 +1,3 @@
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -58,18 +57,14 @@ SCOPE = {
         ("not has(args.missing)", True),
         ("has(args.missing) and args.missing > 3", False),
         ('args.to matches "test-*"', True),
-        ("args.to == 'test-7'", True),
         ('"a" in args.tags', True),
         ("action in ['transfer', 'pay']", True),
-        ('targets matches "account=*"', True),
         ("len(args.tags) >= 2", True),
         ('lower(action) == "transfer"', True),
         ("args.deep.er < 2", True),
         ("args.on", True),
         ("not (args.amount > 500 and effect == 'mutate')", False),
         ("mission_id == null", True),
-        ("session.actions > 10", True),
-        ("args.amount == -1", False),
         ("'and' == \"and\"", True),
     ],
 )
@@ -83,7 +78,6 @@ def test_conditions(condition: str, expected: bool) -> None:
         ("args.missing > 3", "args.missing is missing"),
         ("args.to > 3", "expected a number, got str"),
         ("args.amount", "expected true or false, got int"),
-        ("args.on > 0", "expected a number, got bool"),
         ("3 in args.amount", "expected a list or a text after 'in', got int"),
         ("args.amount matches '*'", "expected texts on both sides of 'matches'"),
         ("args.deep.er.deeper == 1", "args.deep.er.deeper is missing"),
@@ -105,16 +99,6 @@ def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
 def test_what_is_no_condition_is_refused(condition: str) -> None:
     with pytest.raises(ValueError, match="expected"):
         compiled(condition)
-
-
-@given(st.text(max_size=80))
-def test_any_text_is_a_condition_or_is_refused(text: str) -> None:
-    try:
-        condition = compiled(text)
-    except ValueError:
-        return
-    with suppress(Unknown):
-        assert condition(SCOPE) in (True, False)
 
 
 def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> None:
@@ -161,7 +145,6 @@ DEBT = TrustDebt()
         "three blocks: restricted mode": (["block"] * 3, 6.0, TrustLevel.RESTRICTED),
         "five blocks: review of the tier": (["block"] * 5, 10.0, TrustLevel.REVIEW),
         "a halt: elevated monitoring": (["halt"], 5.0, TrustLevel.ELEVATED),
-        "a nudge and an escalation": (["nudge", "escalate"], 1.5, TrustLevel.NORMAL),
         "what is ok adds nothing": (["ok"] * 100, 0.0, TrustLevel.NORMAL),
     },
 )
@@ -199,7 +182,6 @@ def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
         "escalate": ({**WIRE, "on_fail": {"decision": "escalate"}}, 501, Level.PAUSE),
         "block, where nothing is said": (WIRE, 501, Level.BLOCK),
         "what cannot be evaluated fails closed, but does not halt": (HALT, None, Level.BLOCK),
-        "of another tool": ({**HALT, "when": {"tool": "pay"}}, 501, None),
     },
 )
 def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | None) -> None:

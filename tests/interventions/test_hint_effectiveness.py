@@ -1,5 +1,5 @@
 from haltline.interventions.hint_effectiveness import HintOutcome, by_rule
-from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
+from haltline.interventions.state.intervention_history import HELPED_ACTIONS
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Detection, Severity
@@ -47,10 +47,8 @@ HINT = decided(0, Level.NUDGE)
         "the same rule finds it again": ([], [detected(3)], acts(20), HintOutcome.WENT_ON),
         "another rule finds something": ([], [detected(3, "cycle")], acts(20), HintOutcome.HELPED),
         "it comes again later than that": ([], [detected(11)], acts(20), HintOutcome.HELPED),
-        "its own finding": ([], [detected(0)], acts(20), HintOutcome.HELPED),
         "the rule stops it": ([decided(4, Level.PAUSE)], [detected(3)], acts(20), HintOutcome.STOPPED),
         "the rule would have": ([decided(4, Level.ALLOW, would=Level.KILL)], [], acts(20), HintOutcome.STOPPED),
-        "another rule stops it": ([decided(4, Level.KILL, "budget")], [], acts(20), HintOutcome.HELPED),
         "the session's events are not there": ([], [], [], HintOutcome.UNKNOWN),
     },
 )
@@ -60,11 +58,3 @@ def test_what_became_of_a_hint(
     (rule,) = [one for one in by_rule([HINT, *decisions], detections, {"s": events}) if one.rule == RULE]
     assert rule.counts == {became: 1}
     assert rule.share == {HintOutcome.HELPED: 1.0, HintOutcome.UNKNOWN: None}.get(became, 0.0)
-
-
-def test_the_worker_counts_what_helped_though_nothing_comes_after_it() -> None:
-    history = History()
-    history.note(Entry(RULE, "NUDGE", "low", 0, action=5))
-    assert [list(history.settle(action)) for action in (6, 4 + HELPED_ACTIONS)] == [[], []]
-    assert [entry.rule for entry in history.settle(5 + HELPED_ACTIONS)] == [RULE]
-    assert list(history.settle(99)) == [], "once"

@@ -244,20 +244,3 @@ def _() -> None:
         ("click", None, host),
     ]
     assert outcomes(guard) == [Outcome.OK] * 6
-
-
-@own(
-    "the third click on a button that deletes is refused by the rules themselves, but what its guard says of it counts"
-)
-def _() -> None:
-    def clicks(guard: Guard, times: int, **options: Any) -> Run:
-        turns = [[Call("navigate", {"url": url})], *([click("Delete fact_sales")] for _ in range(times))]
-        return run(guard, *turns, model=OnPage, **options)
-
-    with page() as url, Guard(mode="local", agent_id="cleaner") as guard:
-        found = clicks(guard, 5)
-        assert (guard.killed, found.turns) == (True, 4)
-        is_stopped(found)
-        told = ScriptedGuard()
-        clicks(told, 1, effects={"click": "write"})
-    assert [e.effect for e in of(told, Kind.PROPOSED)][1:] == [Effect.WRITE]

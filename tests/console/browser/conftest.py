@@ -132,7 +132,7 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
     """One scene for all tests of a module, which share its changes."""
     from tests.console.browser.every_page import furnished  # noqa: PLC0415  # it imports this module
 
-    with furnished(tmp_path_factory.mktemp("scene"), stories=True) as scene:
+    with furnished(tmp_path_factory.mktemp("scene")) as scene:
         yield scene
 
 

@@ -9,8 +9,7 @@ from playwright.sync_api import Page, expect
 
 from haltline.schemas.topics import Topics
 from tests.console.browser.conftest import Scene
-from tests.console.browser.scene import LOOP, console_with_audit, fill_topics, waited
-from tests.console.topics import messages_of, produce
+from tests.console.browser.scene import LOOP, console_with_audit, fill_topics
 from tests.mock_cluster import QuickBroker
 
 PAGES: Final = {
@@ -35,13 +34,11 @@ _FIRST: Final = {"incident": "a[href^='/incidents/']", "intervention": "a[href^=
 
 
 @contextmanager
-def furnished(folder: Path, *, stories: bool = False) -> Iterator[Scene]:
-    """A console with something on each page, an audit table included; with `stories`, one that has waited too."""
+def furnished(folder: Path) -> Iterator[Scene]:
+    """A console with something on each page, an audit table included."""
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
         fill_topics(broker.bootstrap)
-        if stories:
-            produce(broker.bootstrap, messages_of(waited().events))
         with console_with_audit(broker.bootstrap, folder) as (address, table):
             yield Scene(broker.bootstrap, address, table)
 

@@ -22,7 +22,6 @@ from tests.streams.running import ASKING
 
 HOSTILE = "<script>window.hurt=1</script><img src=x onerror=window.hurt=1>"
 LOOP, HEALTHY, WAITS, STUCK = "night-7", "day-1", "clean-3", "build-9"
-WAITED = "waited-1"
 
 ASKS: Policy = parse_policy(ASKING)
 
@@ -100,17 +99,6 @@ def waits(number: int) -> Script:
     script = Script(session, "catalogue-cleaner", 60 + number).starts("Remove what staging left behind")
     for _ in range(2):
         script.calls("drop_table", f"table=stg_{number}", table=f"stg_{number}", cascade=number % 2 == 0)
-    return script
-
-
-def waited() -> Script:
-    """Some calls and turns, nothing for two hours, and some more."""
-    script = Script(WAITED, "editor", 9_000).starts("Make it pass")
-    for part in range(2):
-        for number in range(3):
-            script._add(Kind.MODEL_TURN, usage=Usage(input_tokens=1_000, output_tokens=50, cost_usd=0.01))
-            script.calls("edit_file", f"path={part}{number}.py", path=f"{part}{number}.py")
-        script._time_ms += 7_200_000 * (1 - part)
     return script
 
 

@@ -205,16 +205,11 @@ def say(page: Page, expression: str) -> str:
 
 
 NUMBERS = {
-    "count(0)": "0",
     "count(12345)": "12.3 k",
-    "count(3.4e9)": "3.4 B",
     "plural(2500000, 'event')": "2.5 M events",
     "usd(0.004)": "$0.004",
-    "usd(0.00001)": "<$0.0001",
     "usd(999.999)": "$1 k",
-    "usdPerMinute(12.85)": "$12.85/min",
     "prevented(0)": "no prices configured",
-    "span(999.7)": "1 s",
     "span(65000)": "1 min 5 s",
     "span(97200000)": "1 d 3 h",
     "prose('loop_detected, 3 deletes on x')": "Loop detected: 3 deletes on x",

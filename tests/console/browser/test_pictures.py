@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Page, expect
 from haltline.schemas.topics import Topics
 from haltline.streams.policy.source import current
 from tests.console.browser.conftest import Scene, answer, signed_in
-from tests.console.browser.scene import HEALTHY, LOOP, STUCK, WAITED, Script, runaway
+from tests.console.browser.scene import HEALTHY, LOOP, STUCK, Script, runaway
 from tests.console.topics import messages_of, produce
 
 
@@ -87,20 +87,6 @@ def test_marks_of_the_swimlane_are_the_steps_and_choose_each_other(page: Page) -
     expect(items).to_have_count(total)
     expect(lanes).to_have_attribute("data-marks", str(total))
     assert total > before
-
-
-def test_a_story_names_its_waits_and_draws_what_it_used(page: Page) -> None:
-    page.goto(f"/sessions/{WAITED}")
-    expect(page.get_by_role("listbox", name=re.compile("1 wait without records, not to scale"))).to_be_visible()
-    steps = answer(page, f"/api/v1/sessions/{WAITED}")["steps"]
-    used = [step["record"]["usage"] for step in steps if (step["record"] or {}).get("usage")]
-    tokens = sum(one["input_tokens"] + one["output_tokens"] for one in used)
-    expect(page.get_by_role("img", name=f"Tokens over time: {tokens:,} at the end")).to_be_visible()
-    cost = re.compile(r"Cost over time: \$0\.07 at the end.*no limit on cost")
-    expect(page.get_by_role("img", name=cost)).to_be_visible()
-    expect(page.get_by_text("No rule on progress came near a finding.")).to_be_visible()
-    page.get_by_label("Table: tokens, cost and progress").click()
-    expect(page.locator(".chart-rows tbody tr").last.locator("td").nth(1)).to_have_text(f"{tokens:,}")
 
 
 def test_a_policy_is_changed_checked_and_published_and_says_how_to_try_it(chromium: Browser, scene: Scene) -> None:

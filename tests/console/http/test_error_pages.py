@@ -33,7 +33,6 @@ def client() -> TestClient:
     "path, status, title",
     {
         "what is not allowed": ("/refused/403", 403, "Not allowed"),
-        "a broker that is away": ("/refused/503", 503, "Not available now"),
         "an unknown address": ("/nothing", 404, "Page not found"),
         "a failure": ("/broken", 500, "Something went wrong"),
     },

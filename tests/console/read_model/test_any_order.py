@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sqlalchemy import Engine, select
+from sqlalchemy import Engine
 
-from haltline.console.read_model import session_rows, tables
+from haltline.console.read_model import session_rows
 from haltline.console.read_model.store import open_store
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
@@ -16,7 +16,6 @@ from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
 from haltline.schemas.payloads import Incident
-from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
@@ -24,8 +23,6 @@ from haltline.streams.audit.reading import KafkaRecord, Reader
 from tests.builders import at
 from tests.console.databases import database
 from tests.console.read_model.contents import of_batches
-from tests.console.topics import messages_of
-from tests.streams.engine.test_groups import delete, event, spends
 
 PARTITIONS = 3
 Sent = tuple[str, int, str, Record | None]
@@ -198,27 +195,3 @@ def test_records_of_all_topics_make_the_same_tables_in_any_order(
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(session_rows, "MAX_TARGET_CHARS", 25)
         is_the_same_in_any_order(engine, sent, data)
-
-
-def a_night() -> list[Sent]:
-    """A real core's records of some sessions, by the partitions of their keys."""
-    policy = Policy(rules={"destructive_repeat": Rule(levels={"high": Level.PAUSE, "critical": Level.KILL})})
-    inputs: list[ActionEvent | Command] = [event(0, "a", Kind.SESSION_STARTED, task=Task(goal="tidy up"))]
-    inputs += [delete(n, name) for n in range(1, 5) for name in ("a", "b")]
-    inputs += [spends(5 + n / 7, "a", 0.1) for n in range(6)]
-    inputs += [event(20 + n, "c", action="read", targets=[f"path=/srv/{n}/{m}" for m in range(200)]) for n in range(4)]
-    return [(topic, keyed(key), key, record) for topic, key, record in messages_of(inputs, policy)]
-
-
-@settings(max_examples=6)
-@given(data=st.data())
-def test_a_night_of_a_fleet_makes_the_same_tables_in_any_order(engine: Engine, data: st.DataObject) -> None:
-    is_the_same_in_any_order(engine, a_night(), data)
-    with engine.connect() as connection:
-        held = dict(connection.execute(select(tables.sessions.c.session_id, tables.sessions.c.targets_until)).all())
-        words = connection.execute(select(tables.sessions.c.words).where(tables.sessions.c.session_id == "c")).scalar()
-    assert (held["a"], held["b"]) == (None, None)
-    every = sorted(f"path=/srv/{n}/{m}" for n in range(4) for m in range(200))
-    kept = (words or "").partition("\n\n")[2].split("\n")
-    assert kept == every[: len(kept)]
-    assert held["c"] == every[len(kept)]

@@ -61,7 +61,6 @@ def test_findings_of_several_rules_add_up(actions: Steps, actual: str, *, restar
     "settings, actual",
     {
         "fewer points": ({"points": 2}, ".cc"),
-        "on one event only": ({"last_actions": 0}, "..."),
     },
 )
 def test_points_and_distance_can_be_set(settings: dict[str, Any], actual: str) -> None:

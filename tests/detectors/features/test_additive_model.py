@@ -11,15 +11,9 @@ from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED
 from tests.builders import cases
 
-MODEL = Model("by hand", 1, 0.5, (Feature("a", (1.0, 3.0), (-1.0, 0.0, 2.0)), Feature("b", (), (0.25,))))
 ADAPTER = TypeAdapter(Model)
 
 numbers = st.floats(-1e6, 1e6)
-
-
-@pytest.mark.parametrize(("feature", "least"), [(MODEL.features[0], -1.0), (MODEL.features[1], 0.25)])
-def test_the_least_points_are_those_of_the_poorest_bin(feature: Feature, least: float) -> None:
-    assert feature.least == least
 
 
 def feature(**changed: Any) -> dict[str, Any]:

@@ -30,9 +30,7 @@ def look(second: float, result: str = "text") -> ActionEvent:
         "two that write two files": ([bash(s, f"touch /tmp/x{s}", output_head="") for s in range(2)], "cc"),
         "two that read nothing": ([bash(s, f"cat /tmp/x{s}", output_head="") for s in range(2)], "eo"),
         "thoughts": ([event(s, "think", args={"thought": f"{s}"}, output_head="ok") for s in range(2)], "ee"),
-        "a poll": (each(2, event, "job_status", "j=1", output_head="on"), "nw"),
         "results that nobody tells": ([event(0, "get_x", "x=1"), event(1, "get_x", "x=1")], "nb"),
-        "proposed, completed": (each(2, call, "read_file", "path=a", output_head="x"), "no"),
         "a value that could not be read": (
             each(2, event, "read_file", "path=a", output_head="<lib.Cursor>", output_bytes=9),
             "nb",

@@ -54,7 +54,6 @@ def test_normal_forms(text: str, low: str, medium: str, high: str) -> None:
     {
         "paths": ("cat: /a/b.txt: No such file or directory", "cat: c.txt: No such file or directory"),
         "line numbers": ("module 'a_1' has no attribute 'b' (line 3)", "module 'a_2' has no attribute 'b' (line 77)"),
-        "hex ids": ("worker 5f2b9c1d died: fatal signal 9", "worker 77aa01ee died: fatal signal 11"),
         "exit codes": ("Exit code 2 | fatal: bad revision", "Exit code 128 | fatal: bad revision"),
     },
 )
@@ -82,7 +81,6 @@ def test_what_says_nothing_has_no_key_and_keys_are_short_however_long_the_messag
     {
         "pytest": ("=== 2 failed, 185 passed, 1 error in 1.94s ===", 3),
         "unittest": ("FAILED (failures=4, errors=2, skipped=6)", 6),
-        "another runner": ("58 tests, 1 failure", 1),
         "no test run": ("NameError: name 'x' is not defined", -1),
         "a port that failed": ("connect to 10.0.0.7:5432 failed", -1),
     },
@@ -94,10 +92,8 @@ def test_how_many_tests_failed(text: str, expected: int) -> None:
 @cases(
     "text, found",
     {
-        "a sibling": ("<tool_use_error>Sibling tool call errored</tool_use_error>", True),
         "a parallel call": ("Cancelled because a parallel call failed", True),
         "another call": ("Tool not executed: another tool call in this turn was rejected", True),
-        "one of them": ("aborted since one of the concurrent commands failed", True),
         "something else was cancelled": ("order 7 was cancelled by the customer", False),
         "what failed is parallel itself": ("parallel build failed: make: *** [all] Error 2", False),
     },

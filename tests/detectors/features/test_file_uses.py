@@ -19,22 +19,18 @@ def use_of(result: ActionEvent, path: str = FILE) -> Use | None:
 @cases(
     "command, expected",
     {
-        "strings": ("strings own.bin", Use.ANALYSIS),
         "unpacked, behind other words": ("cd d && sudo unzip ./own.bin -d out", Use.ANALYSIS),
         "a debugger runs it": ("gdb -q own.bin", Use.ANALYSIS),
         "a debugger gives it to a program": ("gdb ./prog own.bin", Use.USE),
-        "run": ("./own.bin", Use.USE),
         "read by a program in the line": ("python3 -c \"print(open('own.bin').read())\"", Use.USE),
         "named in a program that is written": ("cat > s.py <<'EOF'\nx = open('own.bin')\nEOF", Use.USE),
         "named in a note that is written": ("cat > s.md <<'EOF'\nsee own.bin\nEOF", None),
         "listed": ("ls -la own.bin", None),
         "a file of that name in another folder": ("strings /srv/own.bin", None),
         "a longer name": ("strings own.bin.bak", None),
-        "copied over": ("cp real.bin own.bin", Use.MADE),
         "compiled, then looked into": ("gcc -o own.bin a.c && strings own.bin", Use.MADE),
         "downloaded": ("wget http://h.example.org/own.bin", Use.MADE),
         "the output of a program": ("dmesg > own.bin", Use.MADE),
-        "packed": ("tar czf own.bin d", Use.MADE),
         "made into bytes": ("xxd -r own.bin a", Use.MADE),
         "changed in place": ("sed -i s/a/b/ own.bin", Use.MADE),
         "written by a program in the line": ("python3 -c \"open('own.bin', 'wb').write(b'')\"", Use.MADE),
@@ -49,9 +45,7 @@ def test_what_a_command_line_does(command: str, expected: Use | None) -> None:
     "command, path",
     {
         "the kind of a text": ("file notes.txt", "notes.txt"),
-        "the bytes of a script": ("xxd x.py", "x.py"),
         "a debugger's script": ("gdb -x x.gdb prog", "x.gdb"),
-        "a program is compiled": ("gcc x.c -o x", "x.c"),
         "a shell script": ("bash x.sh", "x.sh"),
     },
 )
@@ -65,7 +59,6 @@ def test_a_text_is_used_and_not_taken_apart(command: str, path: str) -> None:
         "a decompiler": ("decompile_function", {"binary": "own.bin", "name": "main"}, Use.ANALYSIS),
         "read": ("read_file", {"path": "/srv/d/own.bin"}, Use.USE),
         "removed": ("delete_file", {"path": "d/own.bin"}, Use.MADE),
-        "written again": ("write_file", {"path": "d/own.bin", "content": "own.bin"}, None),
         "named in a page": ("write_file", {"path": "s.html", "content": "<img src='own.bin'>"}, None),
         "a program reads it": ("run_python", {"code": "open('own.bin').read()"}, Use.USE),
     },
@@ -97,9 +90,7 @@ def files(result: ActionEvent) -> list[tuple[str, str]]:
 @cases(
     "action, args, expected",
     {
-        "a tool that writes": ("write_file", {"path": "a.txt", "content": "x"}, [("a.txt", "x")]),
         "a tool that is not known": ("createfile", {"filename": "a", "contents": ""}, [("a", "")]),
-        "an editor": ("str_replace_editor", {"command": "create", "path": "a", "file_text": "x"}, [("a", "x")]),
         "a change in the middle": ("edit_file", {"path": "a", "old_str": "x", "new_str": "y"}, []),
         "no file is named": ("write_file", {"content": "x"}, []),
     },
@@ -113,17 +104,14 @@ def test_what_a_tool_writes(action: str, args: dict[str, Any], expected: list[tu
     {
         "single quotes": ("echo 'a b' > x", [("x", "a b")]),
         "among other commands": ('cd d && echo "a b" > x && ls', [("x", "a b")]),
-        "a here-document": ("cat <<'EOF' > x\na\nb\nEOF\nls", [("x", "a\nb")]),
         "a here-document for tee": ("sudo tee /etc/x <<EOF\na\nEOF", [("/etc/x", "a")]),
         "an empty here-document": ("cat > x <<EOF\nEOF", [("x", "")]),
         "a here-document that was cut": ("cat > x <<EOF\na …[+99]", [("x", "a …[+99]")]),
-        "two files": ("echo a > x; echo b > y", [("x", "a"), ("y", "b")]),
         "the output of a program": ('echo "$(strings y)" > x', []),
         "the output of a program in a here-document": ("cat > x <<EOF\n$(strings y)\nEOF", []),
         "a variable": ('echo "$A" > x', []),
         "bytes": ("echo -e '\\x90\\x90' > x", []),
         "bytes by printf": ("printf '\\x7fELF' > x", []),
-        "text that is added": ("echo a >> x", []),
     },
 )
 def test_what_a_command_line_writes(command: str, expected: list[tuple[str, str]]) -> None:
@@ -152,13 +140,8 @@ def test_a_placeholder(path: str, text: str) -> None:
 @cases(
     "path, text",
     {
-        "an empty file": ("a.txt", ""),
-        "a section named like contents": ("a.ini", "[output file]"),
-        "a program in brackets": ("a.php", "<?php phpinfo(); ?>"),
-        "a form with a placeholder": ("form.html", '<input placeholder="your name here">'),
         "a statement": ("a.py", "..."),
         "a module with code": ("a.py", "# placeholder\ndef f():\n    return 1\n"),
-        "a template": ("templates/mail.txt", "<insert the name here>"),
         "a fixture": ("tests/fixtures/a.bin", "<binary data>"),
         "a package": ("pkg/__init__.py", "# placeholder"),
         "a long text": ("a.txt", "x" * 300 + " placeholder"),
@@ -208,7 +191,6 @@ def test_a_declared_working_directory_counts_and_only_so_many_files_of_one_actio
     {
         "an argument": (event(0, "Read", args={"file_path": "/a/../etc/passwd"}), [("/etc/passwd", False)]),
         "a target": (event(0, "write_file", "path=.env"), [(".env", True)]),
-        "several": (event(0, "read_files", args={"paths": ["a", "./b"]}), [("a", False), ("b", False)]),
         "an address is no file": (event(0, "fetch", args={"path": "https://example.org/a"}), []),
         "other arguments": (event(0, "get_user", args={"user_id": "a/b"}), []),
     },

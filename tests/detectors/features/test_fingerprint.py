@@ -23,7 +23,6 @@ def of(action: str, args: dict[str, Any] | None = None, *, classifier: Classifie
     "action, one, other",
     {
         "names in another order": ("get_order", {"id": 1, "full": True}, {"full": True, "id": 1}),
-        "times by their name": ("get_order", {"id": 1, "ts": "10:00"}, {"id": 1, "ts": "10:01"}),
         "ids that name nothing": ("get_order", {"id": 1, "run": UUIDS[0]}, {"id": 1, "run": UUIDS[1]}),
         "counters of attempts": ("update_order", {"id": 1, "retry_count": 1}, {"id": 1, "retry_count": 2}),
         "the time of an update as text": ("update_order", {"id": 1, "now": MOMENTS[0]}, {"id": 1, "now": MOMENTS[1]}),
@@ -36,7 +35,6 @@ def test_the_same_call(action: str, one: dict[str, Any], other: dict[str, Any]) 
 @cases(
     "action, one, other",
     {
-        "another name": ("get_order", {"id": 1}, {"order": 1}),
         "ids that name what it is about": ("get_order", {"run_id": UUIDS[0]}, {"run_id": UUIDS[1]}),
         "a thought that is all there is": ("think", {"thought": "a"}, {"thought": "b"}),
         "a request by its id": ("approve_request", {"request_id": 1, "by": "x"}, {"request_id": 2, "by": "x"}),
@@ -80,11 +78,8 @@ def test_of_a_command_what_was_left_out_stands_behind_a_dot_and_only_its_beginni
         "a path that is named stays": ("cat /tmp/results.txt", "cat /tmp/results.txt"),
         "how long it sleeps": ("sleep 30 && ls", "sleep && ls"),
         "the number of the attempt": ("echo attempt 3; make", "echo attempt; make"),
-        "a comment": ("pytest -q  # once more", "pytest -q"),
         "a time in a query": ("curl 'x?id=1&ts=99'", "curl 'x?id=1'"),
-        "a time": ("log --since 2025-01-02T10:11:12.5Z x", "log --since <time> x"),
         "epoch times": ("get 1750000000 1750000000123 17500000001", "get <time> <time> 17500000001"),
-        "an address": ("addr2line 0x7fff12", "addr2line <address>"),
         "a request id in a header": ("curl -H 'X-Request-Id: 1234567890' x", "curl -H 'X-Request-id' x"),
     },
 )
@@ -96,7 +91,6 @@ def test_what_is_left_out_of_a_command(text: str, expected: str) -> None:
     "text, expected",
     {
         "a duration": ("3 passed in 0.52s", "3 passed in <duration>"),
-        "progress stays": ("3 of 9 tasks, 33%", "3 of 9 tasks, 33%"),
         "a time that went by": ('{"elapsed": 12.5, "n": 3}', '{"elapsed": , "n": 3}'),
         "a clock and a process": ("at 12:30:45 pid=99", "at <time> pid="),
         "an address": ("<Row at 0x7f00aa>", "<Row at <id>>"),

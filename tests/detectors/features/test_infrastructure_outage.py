@@ -16,15 +16,11 @@ from tests.builders import cases, event, fires_at
     {
         "too many requests, by its number": ("HTTP 429: slow down", True),
         "a service that is not there": ("503 Service Unavailable", True),
-        "a connection that was reset": ("ConnectionResetError: connection reset by peer", True),
         "a host whose name is not known": ("curl: (6) Could not resolve host: api.example.org", True),
-        "no answer": ("requests.exceptions.ConnectTimeout: connection timed out", True),
         "a server of tools that is not connected": ("MCP server not connected", True),
-        "an error of the server itself": ("500 Internal Server Error", True),
         "a test that timed out": ("test_login timed out after 30 s", False),
         "a name that is not defined": ("cannot resolve symbol `server`", False),
         "only a number": ("expected 503 rows, got 502", False),
-        "a mistake": ("KeyError: 'status'", False),
     },
 )
 def test_errors_of_the_infrastructure(text: str, found: bool) -> None:

@@ -33,7 +33,6 @@ TURN = event(2, kind=Kind.MODEL_TURN, outcome=None)
     "events, found",
     {
         "one after the other": ([read(0), read(5), read(10)], [1, 2, 3]),
-        "all proposed before a result": (proposed_first([read(n / 2) for n in range(4)]), [1, 1, 1, 1]),
         "one that runs in the background is of its own": (proposed_first([read(0, 300), read(5, 1)]), [1, 2]),
         "in the order of a recording": ([read(n / 2, 3) for n in range(4)], [1, 1, 1, 1]),
         "in whole seconds, one after the other, that end together": (
@@ -46,7 +45,6 @@ TURN = event(2, kind=Kind.MODEL_TURN, outcome=None)
         "a loop that tries again at once": ([read(0.05 * n, 0.05, name=0) for n in range(4)], [1, 2, 3, 4]),
         "a loop is no turn of twenty calls": ([read(0.01 * n, 0.01) for n in range(20)], [1] * 8 + [9] * 8 + [17] * 4),
         "a turn that is told": ([read(0.1 * n) for n in range(2)] + [TURN] + [read(0.2)], [1, 1, 3]),
-        "completed, and in disorder": ([event(5 - s) for s in range(3)], [1, 2, 3]),
         "completed after they ran side by side": (
             [event(5 + s / 10, target=f"x={s}", duration_ms=4_000) for s in range(3)],
             [1, 1, 1],

@@ -49,12 +49,9 @@ def write(path: str, **fields: Any) -> ActionEvent:
 @cases(
     "act, expected",
     {
-        "a look with five new words": (look(20, 5), 12.5),
         "a look with a hundred new words takes one step back": (look(20, 100), 11),
         "an edit of a file begins anew": (write("src/app.py"), 0),
-        "an edit that fails is none": (write("src/app.py", error="no such file", **SILENT), 13),
         "a program by heredoc": (bash(900, "cat > src/a.py <<'E'\nx = 1\nE", **SILENT), 0),
-        "a report by heredoc": (bash(900, "cat > DONE.txt <<'E'\nall done\nE", **SILENT), 13),
         "another commit is no edit": (bash(900, "git checkout main && git stash", **SILENT), 13),
         "nor is the patch of what was committed": (
             bash(900, "git format-patch -1 HEAD --stdout > fix.patch", **SILENT), 13),

@@ -25,7 +25,7 @@ from tests.docs.pages import DOCS, between, fences_of, rows
 from tests.interventions.control.test_approvals import Session
 
 CAREFUL = AskFirst(effects=("destroys", "spends", "exposes"))
-A, B = "asset_id=a", "asset_id=b"
+A = "asset_id=a"
 
 
 def removed(seconds: float, target: str, outcome: Outcome = Outcome.OK) -> tuple[ActionEvent, ActionEvent]:
@@ -46,7 +46,6 @@ def shell(seconds: float, command: str) -> Sequence[ActionEvent]:
         "approved, but it failed": ([removed(0, A, Outcome.ERROR), removed(1, A)], [0]),
         "refused before": ([delete(0, A, outcome=Outcome.REFUSED)], []),
         "two at the same time": ([removed(0, A)[0], removed(0.1, A)[0]], [0, 0.1]),
-        "a look": ([event(0, "get_asset", A)], []),
         "money": ([event(0, "transfer_funds", args={"to": "ACME", "amount": 10})], [0]),
         "made public": ([bash(0, "aws s3api put-bucket-acl --bucket b --acl public-read")], [0]),
         "exposed after it was destroyed": (
@@ -54,7 +53,6 @@ def shell(seconds: float, command: str) -> Sequence[ActionEvent]:
             [0, 1],
         ),
         "the session's own file": ([shell(0, "echo a > report.txt"), shell(2, "rm report.txt")], []),
-        "build output": ([bash(0, "rm -rf build/ node_modules")], []),
         "a mail is none of these effects": ([event(0, "send_email", args={"to": "a@example.com"})], []),
     },
 )

@@ -20,7 +20,6 @@ def started(**limits: float) -> ActionEvent:
 @cases(
     "limits, events, found",
     {
-        "without a limit": ({}, each(9, used, cost_usd=1e6), ""),
         "money, and again for each further tenth": (
             {"cost_usd": 10.0},
             each(range(1, 13), used, cost_usd=1),

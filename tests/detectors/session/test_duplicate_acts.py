@@ -82,10 +82,6 @@ def machine(second: float, name: str = "") -> ActionEvent:
     return bash(second, f"aws ec2 run-instances --instance-type m8g.large --name {named}", output_head=f"i-{second:g}")
 
 
-def droplet(second: float) -> ActionEvent:
-    return event(second, "create_droplet", args={"name": f"web-{second:g}"}, output_head=f"id {second:g}")
-
-
 def terminate(second: float) -> ActionEvent:
     return bash(second, f"aws ec2 terminate-instances --instance-ids i-{second:g}", output_head="ok")
 
@@ -107,10 +103,7 @@ ONE = told("Scan the network and publish a map")
     {
         # the same act
         "one ticket again and again, with a new number each time": (each(6, ticket), "mhcc"),
-        "with a look at the list in between": (rounds(6, ticket, other), "mhcc"),
-        "other tickets": ([ticket(s, title=f"printer {s}") for s in range(9)], ""),
         "the same ticket far apart": (in_turn(range(0, 120, 20), ticket, *[other] * 19), ""),
-        "tickets that could not be made": ([ticket(s, "no such queue") for s in range(2)], ""),
         "a message by the tool of a channel": (
             [event(s, "telegram", args={"to": "a", "text": "ping"}, output_head=f"id {s} ok") for s in range(5)],
             "mhc",
@@ -158,11 +151,9 @@ ONE = told("Scan the network and publish a map")
         "posts of who waits": (rounds(9, build, post), ""),
         # machines
         "one after the other, with work in between": ([ONE, *rounds(5, machine, scan, scan)], "mcc"),
-        "by a tool": ([ONE, *rounds(5, droplet, other, other)], "mcc"),
         "as many as the task names, and one more": ([told("Set up 5 VM"), *rounds(6, machine, scan, scan)], "mhhc"),
         "without a known task": (rounds(5, machine, scan, scan), "mhh"),
         "started in one go": ([ONE, *each(9, machine)], ""),
-        "other ones": ([ONE, *rounds(9, lambda s: machine(s, "abcdefghi"[round(s) // 3]), scan, scan)], ""),
         "after those before were taken down": ([ONE, *rounds(9, machine, scan, terminate)], ""),
         "for another task": ([ONE, *rounds(2, machine, scan, scan), told("Now that", 2), *rounds(2, machine)], ""),
         "dry runs": ([ONE, *rounds(9, lambda s: machine(s, f"n{s} --dry-run"), scan, scan)], ""),

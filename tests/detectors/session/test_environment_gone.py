@@ -41,11 +41,9 @@ def gone_in(*errors: str) -> list[ActionEvent]:
             gone_in(*["Error: No such container: 4f1d"] * 4),
             "mc",
         ),
-        "what a program says of itself": (gone_in(*["BrokenPipeError: Broken pipe"] * 8), "mmhhhc"),
         "what can be started again": (gone_in(*["session 1 is not running, please start it first"] * 5), "mmh"),
         "three of any sort are medium, four that are sure critical": (failures(9), "mmccccc"),
         "a success in between": ([*failures(2), event(12, "read_file"), *failures(2, 20)], ""),
-        "thinking is no success": ([*failures(2), event(12, "think"), *failures(1, 20)], "m"),
         "most failures have other reasons": (
             [*failures(2), *(event(20 + s, "read_file", None, "KeyError: 'a'") for s in range(3)), *failures(1, 30)],
             "",

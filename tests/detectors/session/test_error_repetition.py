@@ -74,9 +74,7 @@ def unread(second: float) -> ActionEvent:
 @cases(
     "events, found",
     {
-        "two are below the count": (errors(0, 5), ""),
         "three are medium": (errors(0, 5, 10), "m"),
-        "four are high": (errors(0, 5, 10, 15), "mh"),
         "six and more are critical": (errors(0, 5, 10, 15, 20, 25, 30), "mhhcc"),
         "one guessed path after another": (
             [event(s, "read_file", f"path=/{s}", f"cat: /{s}.csv: No such file or directory") for s in range(3)],
@@ -92,7 +90,6 @@ def unread(second: float) -> ActionEvent:
         ),
         "within neither the time nor the last actions": (in_turn((0, 100, 200), errors, lambda s: listed(s, 9, 1)), ""),
         "hours apart, but one action after the other": (errors(0, 1000, 2000), "m"),
-        "in whatever order they come": (errors(20, 10, 0), "m"),
         # what happened in between
         "edit and test: four failures are work": (in_turn(range(0, 40, 10), failing_test, edit), ""),
         "edit and test: nine failures of the same kind are not": (
@@ -135,7 +132,6 @@ def unread(second: float) -> ActionEvent:
         # what is an error
         "a search that finds nothing": (each(9, bash, "grep x y", "exit code 1"), ""),
         "a tool that fails without a word": (each(3, lookup), "m"),
-        "a success with a warning": (each(3, lookup, "warning: slow", Outcome.OK), ""),
         "proposed and completed": ([call(s, "read_file", f"path=/{s}", GONE) for s in range(3)], "m"),
         # waiting
         "waits its time": (each(range(0, 600, 10), status), ""),
@@ -160,7 +156,6 @@ def unread(second: float) -> ActionEvent:
             "mh",
         ),
         # turns that could not be read
-        "ten in a row are critical": (each(11, unread), "mmmhhhhcc"),
         "with calls in between": ([unread(s) if s % 5 else bash(s, "ls") for s in range(40)], "mm" * 8),
         "a tool that is known says so of its own work": (
             [bash(s, "make", "could not parse output of the compiler", output_head=f"{s}") for s in range(6)],
@@ -180,7 +175,6 @@ def whatever(second: float) -> ActionEvent:
 @cases(
     "events, found",
     {
-        "seven are below the count": (each(7, whatever), ""),
         "eight are medium and ten critical, whatever they are": (each(12, whatever), "mhccc"),
         "something that works begins the row anew": ([*each(7, whatever), bash(7, "ls"), *each(7, whatever)], ""),
         "an edit too, so that a debugger is at work": (in_turn(range(0, 24, 2), whatever, edit), ""),

@@ -46,7 +46,6 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         "another target": ([refused(0), refused(5, "drop_table", "table=other")], ""),
         "who only looks": ([refused(0), event(5, "get_table", TABLE)], ""),
         "nothing was refused": ([event(0, "delete_table", TABLE), event(5, "drop_table", TABLE)], ""),
-        "failed otherwise": ([event(0, "delete_table", TABLE, "timed out"), event(5, "drop_table", TABLE)], ""),
         "failed for want of permission": (
             [event(0, "delete_table", TABLE, "HTTP 403 Forbidden"), event(5, "drop_table", TABLE)],
             "l",
@@ -66,7 +65,6 @@ def sql(second: float, statement: str, error: str | None = NO) -> ActionEvent:
         ),
         "long ago, and few actions ago": ([refused(0), refused(5_000, "drop_table")], "h"),
         "forgotten": ([refused(0), *each(60, event, "read_file"), refused(700, "drop_table")], ""),
-        "nobody says what it is about": ([refused(0, target=""), refused(5, "drop_table", "")], ""),
     },
 )
 def test_another_way_to_what_was_refused(events: list[ActionEvent], found: str) -> None:

@@ -24,7 +24,6 @@ def grep(second: float, output: str = "") -> ActionEvent:
 @cases(
     "events, found",
     {
-        "nine are below the count": (each(9, search), ""),
         "ten are medium": (each(10, search), "m"),
         "sixteen are high, thirty critical": (each(30, search), "m" * 6 + "h" * 14 + "c"),
         "by a program that ends without a word": (each(10, grep), "m"),
@@ -35,7 +34,6 @@ def grep(second: float, output: str = "") -> ActionEvent:
             [search(s) if s % 2 else event(s, "think", args={"thought": f"{s}"}, output_head="") for s in range(20)],
             "m",
         ),
-        "writes": ([event(s, "edit_file", args={"path": f"{s}"}, output_head="") for s in range(20)], ""),
     },
 )
 def test_fires(events: Events, found: str) -> None:
@@ -69,7 +67,6 @@ def lines(second: float, new: int = 0) -> ActionEvent:
         "the same search": (each(12, event, "web_search", args={"query": "q"}, **words(0)), "mmmhhhc"),
         "parts of one file": (each(9, part), "mmmh"),
         "parts of one file, printed by a program": (each(9, lines), "mmmh"),
-        "of another file each time": ([part(s, path=f"{s}.py") for s in range(12)], ""),
         "the same part": (each(12, event, "read_file", args={"path": "a.py", "offset": 1}, **words(0)), ""),
         "parts with an edit in between": (
             [part(s) if s != 5 else event(s, "edit_file", args={"path": "a.py"}, **words(0)) for s in range(11)],
@@ -111,7 +108,6 @@ WORDS = ("how", "why", "fix", "solve", "what", "when", "error", "help")
         "the same call is left to another rule": ([answered(0, action="search")] * 6, ""),
         "files that are equal": (each(8, answered, "read_file"), ""),
         "searches of one turn are asked at once": ([c for n in range(3) for c in asked_at_once(n * 9)], "m"),
-        "a tool that writes": (each(8, answered, "write_note"), ""),
         "programs, whose output may be a progress bar": (
             [bash(s, f"./run {s}", output_bytes=400, output_digest="d", output_head="ok") for s in range(8)],
             "",
@@ -137,10 +133,6 @@ def grep_anew(second: float) -> ActionEvent:
     return grep(second, f"src/{second:g}.py: {second:g}")
 
 
-def run_again(second: float) -> ActionEvent:
-    return bash(second, "./run", output_head="Wrong!")
-
-
 def guess(second: float, answer: str | None = "Wrong flag!", action: str = "probe", **fields: Any) -> ActionEvent:
     return event(second, action, args={"flag": f"flag{{{second:g}}}"}, output_head=answer, **fields)
 
@@ -153,7 +145,6 @@ def guessing(events: Events) -> str:
 @cases(
     "events, found",
     {
-        "three guesses": (each(3, guess), ""),
         "four are medium, six high, eight critical": (each(9, guess), "mmhhcc"),
         "the answer quotes the guess": ([guess(s, f"'{'abcd'[s]}' is incorrect") for s in range(4)], "m"),
         "one name after another at a login": (
@@ -167,8 +158,6 @@ def guessing(events: Events) -> str:
         "answers that lead somewhere": ([guess(s, "Too low" if s % 2 else "Too high") for s in range(12)], ""),
         "errors, which are counted as such": (each(9, guess, None, error="Wrong flag!"), ""),
         "waiting": (each(9, guess, "Busy, try again later"), ""),
-        "files written": ([event(s, "write_file", f"path={s}", output_head="File created") for s in range(9)], ""),
-        "test runs": ([bash(s, f"pytest tests/{s}.py", output_head="0 failed, 3 passed") for s in range(9)], ""),
         "reading of such words": (
             [bash(s, f"grep -n wrong {s}.py", output_head=f"{s}: the {'abcdefghi'[s]} way is wrong") for s in range(9)],
             "",
@@ -201,7 +190,6 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
 @cases(
     "events, found",
     {
-        "a second, other one is refused": ([submit(0, "a"), submit(1, "b")], ""),
         "the same one is refused again": ([submit(0, "a"), submit(1, "a")], "m"),
         "three are refused": ([submit(0, "a"), submit(1, "b"), submit(2, "c")], "c"),
         "refused by an error": ([submit(s, f"{s}", "", error="incorrect flag") for s in range(3)], "c"),
@@ -212,7 +200,6 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
         "far apart": (in_turn(range(0, 60, 20), lambda s: submit(s, f"{s}"), *[grep_anew] * 14), ""),
         "they are taken": ([submit(s, f"{s}", "Correct!") for s in range(4)], ""),
         "answers of a quiz": ([event(s, "submit_answer", f"a={s}", output_head="Wrong!") for s in range(3)], ""),
-        "forms": ([event(s, "submit_form", f"n={s}", output_head="created") for s in range(4)], ""),
         # one answer to different calls
         "seven are medium, ten high, twelve critical": (each(12, attempt, PAGE), "mmmhhc"),
         "the answers differ in numbers": ([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m"),
@@ -225,7 +212,6 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
             "m",
         ),
         "the same call, which is a repetition": ([attempt(0, PAGE) for _ in range(7)], ""),
-        "other answers": ([attempt(s, f"{PAGE[:s]}{'abcdefghijkl'[s]}{PAGE}") for s in range(12)], ""),
         "all is well": (each(12, attempt, '{"status": "UP"}', "curl -s h{}/health"), ""),
         "receipts": (each(12, attempt, "created item", "aws x create --id {}"), ""),
         "one answer to calls that are far apart": (

@@ -38,7 +38,6 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
     "events, found",
     {
         "timeouts without a word": (each(5, slow, error=TIMED_OUT), "mcc"),
-        "the same but for addresses": ([wait_call(n, f"0x7f{n:06x} in read ()") for n in range(4)], "mc"),
         "the same failure after each change": (
             between(each(4, slow, error="EOFError: no more input"), "sed -i s/a/b/ x.py"),
             "mc",
@@ -48,9 +47,7 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
             each(4, slow, error="timed_out: command timed out", duration_ms=None),
             "mc",
         ),
-        "quick looks in between": (between(each(4, slow, error=TIMED_OUT), "ls", "cat x"), "mc"),
         "less than a minute each": (each(9, slow, error=TIMED_OUT, duration_ms=59_000), ""),
-        "another program each time": ([slow(n, f"p{n} x", error=TIMED_OUT) for n in range(9)], ""),
         "few among many": (between(each(6, slow, error=TIMED_OUT), *("ls" for _ in range(9))), ""),
         "timeouts that brought something new": (
             [wait_call(n, f"epoch {n} of 99\n", "python train.py", error=TIMED_OUT) for n in range(6)],

@@ -43,7 +43,6 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
             "mh",
         ),
         "downloaded in between": (after(write(0), "wget -O app.zip http://h", *["unzip app.zip"] * 7), "m"),
-        "a fixture": (after(write(0, path="tests/app.zip"), *["cat tests/app.zip"] * 4), ""),
         "a stub": (after(write(0, "# TODO\nprint(1)\n", "x.py"), *["python x.py"] * 4), ""),
         "it could not be written": (after(write(0, error="permission denied"), *["cat app.zip"] * 4), ""),
         "its result tells that it was not written": (
@@ -56,7 +55,6 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
         "a program that draws results": ([FAILED, draws(1), bash(2, "python sim.py && cat results/a.json")], "m"),
         "in a here-document": ([FAILED, bash(1, f"python - <<'EOF'\n{DRAWS}EOF")], "m"),
         "a program that nobody runs": ([FAILED, draws(1), bash(2, "ls")], ""),
-        "nothing had failed": ([draws(1), bash(2, "python sim.py")], ""),
         "it failed long ago": (
             [FAILED, *each(range(1, 8), bash, "ls"), draws(8), bash(9, "python sim.py")],
             "",
@@ -80,7 +78,6 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
         "its own text taken apart": ([write(0, TEXT), *analyses()], "mcc"),
         "an archive that it packed": ([bash(0, "tar czf app.zip d"), *analyses()], ""),
         "made by a program since": ([write(0, TEXT), bash(0.5, "make app.zip"), *analyses()], ""),
-        "somebody's file": (analyses(), ""),
         "what ends the lines of a script": (
             after(write(0, "print(1)", "x.py"), *["file x.py; xxd x.py | head"] * 5),
             "",

@@ -5,7 +5,7 @@ import pytest
 from haltline.detectors.session.monologue import Monologue
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
 from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, in_turn, nearness, severities
+from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, nearness, severities
 
 DETECTOR = Monologue()
 TEXT = "I will now look at the configuration of the warehouse. Let me continue."
@@ -43,23 +43,18 @@ LOOKED = [bash(0, "ls")]
         "the same again and again": (each(11, turn), "mhhhhhhcc"),
         "calls that only talk are messages": (each(3, say), "m"),
         "said, told and thought": ([say(0), turn(1), call(2, "think", args={"thought": TEXT})], "m"),
-        "fields beside the arguments": (each(3, say, to="ada@example.org"), "m"),
         "a message that goes out": (each(6, call, "message", args={"text": TEXT, "to": "ada"}), ""),
         "to nobody: an argument that is filled in": (each(3, call, "message", args={"text": TEXT, "to": ""}), "m"),
-        "an answer to a ticket": (each(6, call, "respond", args={"text": TEXT, "ticket": "T-1"}), ""),
         "a message to a channel": (each(6, call, "message", args={"action": "send", "target": "c", "text": TEXT}), ""),
         "a thought with its number": (
             [e for n in range(3) for e in call(n, "sequentialthinking", args={"thought": TEXT, "thoughtNumber": n})],
             "m",
         ),
-        "an act on a message": (each(6, call, "delete_message", args={"text": TEXT}), ""),
         "only durations differ": ([turn(s, f"{TEXT} I waited {s} seconds.") for s in range(3)], "m"),
         "other numbers: half": ([turn(s, f"{TEXT} This is step {s}.") for s in range(8)], "mmhh"),
-        "two in turn": ([turn(0), turn(1, other_words(1)), turn(2), turn(3, other_words(2)), turn(4)], "m"),
         "an action in between": ([turn(0), turn(1), event(2, "read_file"), turn(3), turn(4)], ""),
         "somebody is asked each time": ([turn(s * 121) for s in range(9)], ""),
         "a person's word": ([turn(0), turn(1), turn(2, "go on", agent_id="user"), turn(3), turn(4)], ""),
-        "turns without a text": (each(9, turn, output_head=None, output_bytes=None), ""),
         "only the digest is told": (each(3, turn, "", output_head=None, output_digest="d"), "m"),
         # by commands that only say something
         "in a session that has acted": ([*LOOKED, *echoes(5)], "mhcc"),
@@ -87,7 +82,6 @@ SENTENCE = "Hmm, let me look somewhere else."
         "a sentence three times": ([*LOOKED, *each(range(1, 5), turn, SENTENCE)], "cc"),
         "a short answer may be one to somebody": ([*LOOKED, *each(range(1, 4), turn, "All done!")], "m"),
         "in a session that never acted": (each(3, turn, SENTENCE), "m"),
-        "before each of several calls": (in_turn(range(0, 12, 2), lambda s: turn(s, SENTENCE), read), ""),
         "a prompt in between": ([*LOOKED, turn(1, SENTENCE), turn(2, SENTENCE), prompt(3), turn(4, SENTENCE)], ""),
         "tools that are not guarded may have been called": (
             [*LOOKED, *each(range(1, 4), turn, SENTENCE, usage=Usage(output_tokens=150))],
@@ -142,7 +136,6 @@ CALLING = {"usage": Usage(input_tokens=4_000, output_tokens=80)} | SILENT
     "events, found",
     {
         "after a turn with a text": ([turn(0), *each(range(1, 21), turn, **SILENT)], "mmmmmhhhhhc"),
-        "which never have a text": (each(30, turn, **SILENT), ""),
         "two million tokens, and nothing is added to the context": (each(12, turn, **CONDENSED), "mcc"),
         "as many, but results are added": (
             [turn(s, **SILENT, usage=Usage(input_tokens=190_000 + 500 * s, output_tokens=900)) for s in range(12)],
@@ -178,7 +171,6 @@ PASSAGE = "and then we look at it again with care. "
     {
         "in its recorded beginning": (PASSAGE * 12, None, "m"),
         "after it, as its producer counted": ("Here is what I found.", 12, "m"),
-        "fifty times as often": ("Here is what I found.", 500, "c"),
         "nowhere, as its producer counted": (PASSAGE * 12, 0, ""),
     },
 )

@@ -4,19 +4,13 @@ from typing import Any
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, cases, each, event, evidence, findings, in_turn
+from tests.builders import Watched, bash, cases, event, evidence, findings, in_turn
 
 DETECTOR = Polling()
 
 
 def poll(second: float, result: str = "state: queued") -> ActionEvent:
     return event(second, "get_job_status", "job=1", output_head=result)
-
-
-def cut(second: float, beginning: str, size: int) -> ActionEvent:
-    """A poll whose answer is longer than what is published of it."""
-    digest = f"{round(second):016x}"
-    return poll(second, beginning).model_copy(update={"output_bytes": size, "output_digest": digest})
 
 
 def order(second: float) -> ActionEvent:
@@ -43,19 +37,16 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
         "seven repetitions": (every(1, 8), {}),
         "by the count of the repetitions": (every(1, 60), {"medium": 9, "high": 13}),
         "by the time waited": (every(60, 40), {"medium": 11, "high": 16, "critical": 31}),
-        "a long wait with enough of them": (every(120, 16), {"medium": 11, "high": 13, "critical": 16}),
         "by the count, when they are spaced": (every(20, 60), {"medium": 11, "high": 26}),
         "clocks and counters are nothing new": (
             [poll(s * 20, f"12:{s:02d} still queued, checked {s} times, attempt {s}") for s in range(60)],
             {"medium": 12, "high": 27},
         ),
         "a number that tells how far it got": ([poll(s, f"{s} of 100 files copied") for s in range(60)], {}),
-        "something new now and then": ([poll(s, f"step {s // 8}") for s in range(90)], {}),
         "a change made in between begins no new wait and adds nothing": (
             in_turn(range(0, 200, 10), poll, lambda s: bash(s, f"sed -i s/{s}/b/ x", output_head="")),
             {},
         ),
-        "no poll at all": (each(60, order), {}),
         "work goes on while it waits": (
             in_turn(range(0, 120, 2), poll, lambda s: event(s, "read_file", f"path={s}", output_head=f"{s}")),
             {},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from haltline.detectors.session.repetition import Repetition
-from haltline.schemas.events import ActionEvent, Effect
+from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding, Severity
 from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, in_turn, severities
 
@@ -61,13 +61,6 @@ def retouched(second: float, **more: Any) -> ActionEvent:
     return event(second, "edit_file", args={"path": "/srv/solve.py", "old": "key", "new": f"key = {second:g}"} | more)
 
 
-EDIT = {"path": "/srv/a.py", "old": "a", "new": "b"}
-
-
-def failed_edit(second: float) -> tuple[ActionEvent, ActionEvent]:
-    return call(second, "edit_file", None, "error: /srv/a.py is locked", args=EDIT)
-
-
 def rounds(count: int, *makes: Any) -> list[ActionEvent]:
     """So many rounds of calls, each a second after the other."""
     return in_turn(range(0, count * len(makes), len(makes)), *makes)
@@ -76,8 +69,6 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
 @cases(
     "events, found",
     {
-        "two are below the count": (each(2, look), ""),
-        "three reads are medium": (each(3, look), "m"),
         "four and more reads are critical": (each(6, look), "mccc"),
         "five equal messages": (each(5, event, "send_email", args={"to": "ada"}, output_head="sent"), "mhc"),
         "a tool of which nothing is known may go further": (each(7, submit, None, "correct"), "mccc"),
@@ -91,9 +82,6 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         "a command that only prints": (each(12, bash, "echo done", output_head="done"), "m" * 6 + "hhhc"),
         "one that prints what it computes": (each(4, bash, "echo $(ls)", output_head="a"), "mc"),
         "a pager: another result each time": ([look(s, str(s)) for s in range(30)], ""),
-        "other arguments": ([look(s, page=s) for s in range(30)], ""),
-        "slowly, but with nothing else in between": (each(range(0, 200, 50), look), "mc"),
-        "in whatever order they come": (each((3, 2, 1, 0), look), "mc"),
         # what happened in between
         "a test after each edit is work": (rounds(12, edit, try_out), ""),
         "with something learned in between each counts a quarter": (rounds(8, other, look), ""),
@@ -111,11 +99,9 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
             "",
         ),
         # what varies in the result costs one call more
-        "a time": ([look(s, f'{{"state": "on", "at": "2025-01-01T10:00:{s:02d}Z"}}') for s in range(5)], "mc"),
         "an id": ([look(s, f'{{"id": "4f1d09aa-0000-4000-8000-{s:012d}"}}') for s in range(5)], "mc"),
         # a tool that steps through something is judged by every number
         "a debugger": (each(6, stop_at, "debug_step"), ""),
-        "a pager": (each(6, stop_at, "scroll_down"), ""),
         "what only looks": (each(6, stop_at, "list_processes"), "mcc"),
         "a command that steps": ([bash(n, "stepi", output_head=f"0x40{n:02x} in main ()") for n in range(6)], ""),
         "a debugger's script": ([bash(n, "gdb -batch ./a", output_head=f"0x40{n:02x} in m") for n in range(6)], "mcc"),
@@ -126,20 +112,12 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         # clicks of which nothing is seen
         "a click that leads nowhere": (each(11, click), "mmhhhhcc"),
         "scrolling is meant to be repeated": (each(11, click, action="scroll_down"), ""),
-        "a look that may have changed": (each(11, click, action="get_page"), ""),
-        "another page each time": ([click(s, page=f"{s:04d} {PAGE}") for s in range(11)], ""),
-        "two in turn": (rounds(9, click, lambda s: click(s, "tap")), ""),
         # waiting is left to another detector
         "a tool that polls": (each(9, event, "job_status", args={"job": 1}, output_head="x"), ""),
-        "a hint": (each(9, event, "get_x", args={"job": 1}, output_head="x", effect=Effect.POLL), ""),
         "a minute and more of doing nothing before each": (each(range(0, 630, 70), look), ""),
         # random answers, and edits of numbers
-        "a random number, and another one": (each(2, random_answer), ""),
         "twelve random answers": (each(12, random_answer), "mmhhhhc"),
-        "a counter": ([random_answer(s, head=f"step {s:04d} of 9000") for s in range(12)], ""),
-        "something was changed in between": (rounds(12, random_answer, edit), ""),
         "sixteen edits with other numbers": (each(16, retouched), "mmmmhhhhc"),
-        "edits with other words": ([retouched(s, new="abcdefghijkl"[s]) for s in range(12)], ""),
         "edits of different files": ([retouched(s, path=f"/srv/{s}.py") for s in range(12)], ""),
         "the very same edit, a run after each": (
             rounds(5, lambda s: retouched(s, new="x"), lambda s: bash(s, "./run", output_head=f"{s}")),

@@ -37,11 +37,9 @@ def write(second: float, path: str) -> ActionEvent:
 @cases(
     "events, found",
     {
-        "too few paths to judge": (scoped(reads("other", 3)), ""),
         "each further path outside": (scoped(reads("other", 5)), "4h 5h"),
         "the same path again and again": (scoped(each(range(1, 9), read, "other/a.py")), ""),
         "three of ten outside is just allowed": (scoped(inside(1, 8), reads("o", 3, 8)), ""),
-        "without a declared scope": (reads("other", 9), ""),
         "a path in the goal makes no scope": ([started(goal="fix src/a.py"), *reads("other", 8)], ""),
         "a path in the goal widens a scope": (
             [
@@ -72,17 +70,13 @@ def test_creeping(events: Sequence[ActionEvent], found: str) -> None:
     {
         "changed outside of a scope": (scoped([write(1, ".env")]), "1c"),
         "a secret looked at outside of a scope": (scoped([read(1, ".env")]), "1c"),
-        "looking elsewhere": (scoped([read(1, "/etc/os-release"), read(2, ".git/config")]), ""),
         "named in the goal": ([started("src/**", goal="add a key to .env"), write(1, ".env")], ""),
         "changed without a scope": ([write(1, ".env")], "1h"),
         "looked at without a scope": ([read(1, ".env"), bash(2, "cat ~/.ssh/id_rsa")], ""),
-        "an account taken over": ([bash(1, "echo k >> ~/.ssh/authorized_keys")], "1c"),
         "a system's settings": ([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], "1h"),
         "git itself": ([bash(1, "git commit -m x; git config user.name y")], ""),
         "only written about": ([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], ""),
-        "once for each path": ([write(1, ".env"), write(2, ".env")], "1h"),
         "looked at, then changed": (scoped([bash(1, "cat .env"), bash(2, "echo A >> .env")]), "1c 2c"),
-        "copied from": ([bash(1, "cp .env .env.example")], ""),
     },
 )
 def test_critical_paths(events: Sequence[ActionEvent], found: str) -> None:

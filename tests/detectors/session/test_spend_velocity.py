@@ -25,13 +25,9 @@ def paid(second: float, cost_usd: float = 0, tokens: int = 0, tool: str = "bash"
         "a higher severity is told at once, however little was added": ({}, each(range(1, 7), paid, 24), "1m 2h 3h 5c"),
         "multiples of the policy's own": ({"high": 5, "critical": 8}, each(range(1, 7), paid, 24), "1m 2m 3h 4c 6c"),
         "again when half as fast again": ({}, each(range(1, 12), paid, 2), "6m 9m"),
-        "again after it came down": ({}, [paid(1, 11), paid(100, 1), paid(200, 11)], "1m 200m"),
         "tokens": ({}, each(range(1, 7), paid, tokens=2_000_000), "6m"),
         "a longer window": ({"cost_usd_per_min": 1.0, "window_s": 600}, [paid(s * 60, 0.9) for s in range(30)], ""),
-        "no limits": ({"cost_usd_per_min": None, "tokens_per_min": None}, each(9, paid, 99, 10**9), ""),
-        "a late event of another window": ({}, [paid(500, 6), paid(0, 6)], ""),
         "a late event of the same window": ({}, [paid(500, 6), paid(480, 6)], "480m"),
-        "nothing said of what it cost": ({}, each(9, event), ""),
     },
 )
 def test_fires(settings: dict[str, Any], events: Sequence[ActionEvent], found: str) -> None:

@@ -60,14 +60,6 @@ def test_a_call_that_is_allowed_is_proposed_executed_and_completed() -> None:
     assert stages(guard) == []
 
 
-def test_a_turn_says_how_often_its_whole_text_repeats_a_passage() -> None:
-    with ScriptedGuard() as guard:
-        guard.model_turn(output="Now the tests. " * 2 + "court " * 2000)
-        guard.model_turn(output="Now the tests.")
-        guard.model_turn()
-    assert [event.output_repeats for event in of(guard, Kind.MODEL_TURN)] == [2000, 0, None]
-
-
 def test_another_prompt_of_the_user_is_told_by_its_count_unless_it_says_nothing_new() -> None:
     with ScriptedGuard() as guard:
         for text in ("tidy up", "tidy up", "now the attic", "go on", "tidy up", "and the cellar"):

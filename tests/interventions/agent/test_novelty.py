@@ -56,10 +56,6 @@ def test_below_its_capacity_the_sketch_counts_as_a_set_does(calls: list[tuple[se
             [(3, 0, 1), (1, 1, 0)],
         ),
         "short numbers and words of one or two letters name nothing": ([("sed -n 1,9p ab", "x")], [(1, 0, 0)]),
-        "an id with a dash is one operand": (
-            [("get ord-0012-b", "x"), ("get ord-0013-b", "x")],
-            [(2, 0, 1), (1, 0, 1)],
-        ),
     },
 )
 def test_operands(calls: list[tuple[str, str]], expected: list[tuple[int, int, int]]) -> None:

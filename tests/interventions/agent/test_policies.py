@@ -43,7 +43,6 @@ LENIENT: dict[str, Any] = {"rules": {rule: {"enabled": False} for rule in OFF}}
 
 GIVEN: dict[str, Callable[[Path], Any]] = {
     "a path": lambda file: file,
-    "a path as a text": str,
     "a mapping": lambda file: yaml.safe_load(file.read_text()),
     "a Policy": haltline.load_policy,
 }
@@ -89,8 +88,6 @@ def test_a_preset_is_spelled_out_also_of_a_policy_that_was_made_in_code(tmp_path
     {
         "an unknown rule": "rules:\n  no_such_rule: {}\n",
         "an unknown setting": "rules:\n  cycle:\n    settings: {no_such_setting: 1}\n",
-        "a setting beyond its bounds": "rules:\n  destructive_volume:\n    settings: {max_deletes: 0}\n",
-        "a correlation without a type": "correlations:\n  - name: none\n    select: {a: {action: b}}\n",
     },
 )
 def test_a_file_gets_the_error_of_policy_check_and_a_mapping_the_same_without_the_line(

@@ -7,15 +7,9 @@ from tests.builders import cases
     {
         "go on": "continue",
         "in other words": "Please keep going, from where you left off!",
-        "praise": "Great, thanks. Go ahead.",
         "consent": "yes",
-        "to try again": "try again",
         "in German": "Ja, mach bitte weiter.",
-        "in French": "Continuez, s'il vous plaît",
-        "in Spanish": "sigue, por favor",
-        "in Russian": "Продолжай, пожалуйста",
         "in Chinese": "请继续。",
-        "in Japanese": "続けてください。",
         "a sign": "👍",
         "nothing": " ",
     },
@@ -29,8 +23,6 @@ def test_nothing_new_is_said_by(text: str) -> None:
     {
         "another task": "now the attic",
         "a refusal": "no",
-        "a choice": "2",
-        "what a person did": "done",
         "a way": "continue, but leave the tests alone",
         "where to look": "try again with python3",
         "to undo": "go back",
@@ -44,12 +36,6 @@ def test_something_new_is_said_by(text: str) -> None:
 
 def test_a_prompt_that_was_given_before_is_nothing_new_whatever_its_case_and_punctuation() -> None:
     assert not says_something_new("Fix  the build!", {prompt_digest("fix the build")})
-
-
-def test_the_first_prompt_is_counted_and_those_that_say_something_new() -> None:
-    prompts = Prompts()
-    said = [prompts.take(text) for text in ("go on", "mend the build", "continue", "mend the build", "now the docs")]
-    assert (said, prompts.count) == ([False, True, False, False, True], 3)
 
 
 def test_the_oldest_prompt_is_forgotten_first() -> None:

@@ -1,6 +1,6 @@
 import pytest
 
-from haltline.interventions.control.declared_batches import MAX_BATCHES, declare
+from haltline.interventions.control.declared_batches import declare
 from haltline.interventions.state.session_control import SessionControl
 from haltline.schemas.control import Batch, Command, CommandKind
 from haltline.schemas.decisions import Decision
@@ -71,10 +71,3 @@ def test_a_batch_covers_only_what_it_says(action: str, targets: list[str], secon
     standing = SessionControl()
     declare(standing, declared())
     assert (standing.batch_for(action, targets, at(second)) is not None) is covered
-
-
-def test_no_more_batches_are_kept_than_the_bound() -> None:
-    standing = SessionControl()
-    for number in range(40):
-        declare(standing, declared(number, max_deletes=number + 1))
-    assert [b.max_deletes for b in standing.batches] == list(range(41 - MAX_BATCHES, 41))

@@ -67,12 +67,6 @@ def test_what_counts_as_a_warning_in_vain(
     assert [session.level(s, found(MEDIUM), actions=n) for s, n in zip(seconds, actions, strict=True)] == levels
 
 
-def test_warnings_of_another_rule_do_not_count() -> None:
-    session = story(after_warnings=2)
-    rules = ("error_repetition", "repetition", "cycle", "polling")
-    assert [session.level(31 * n, found(MEDIUM, rule)) for n, rule in enumerate(rules)] == ["NUDGE"] * 4
-
-
 def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
     expected = ["NUDGE"] * 3 + ["REINFORCE"] * 2 + ["BLOCK", None]
     assert levels(story(), *range(0, 31 * 7, 31)) == expected
@@ -146,7 +140,6 @@ def test_a_harder_decision_beats_every_softer_one_of_the_same_batch(strategy: st
     assert together.level == max(d.level for d in alone if d is not None)
 
 
-KILLED = (Level.KILL, "session_killed_loop_guard")
 GUARD, OTHER = "destructive_repeat", "error_repetition"
 
 
@@ -194,7 +187,6 @@ def test_who_waits_for_a_verdict_gets_it_and_what_is_in_shadow_is_reported_besid
     "seconds, severities, result",
     {
         "a nudge is not repeated within the cooldown": ((0, 10), (LOW, LOW), [True, False]),
-        "it is after the cooldown": ((0, 30), (LOW, LOW), [True, True]),
         "a harder one does not wait": ((0, 10), (LOW, HIGH), [True, True]),
         "a refusal is said each time": ((0, 10), (HIGH, HIGH), [True, True]),
     },
@@ -203,12 +195,6 @@ def test_cooldown(seconds: tuple[float, ...], severities: tuple[Severity, ...], 
     story = Story()
     decisions = [story.tell(at, looping(severity)) for at, severity in zip(seconds, severities, strict=True)]
     assert [decision is not None for decision in decisions] == result
-
-
-def test_a_hint_held_back_by_the_cooldown_still_answers_who_awaits() -> None:
-    story = Story()
-    story.tell(0, looping(LOW))
-    assert said(story.tell(1, looping(LOW), event=awaited(1))) == (Level.ALLOW, "allowed")
 
 
 def feedback(stage: Stage, decision_id: str, *, after_ms: int = 40) -> Feedback:

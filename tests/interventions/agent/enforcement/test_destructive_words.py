@@ -12,14 +12,8 @@ from tests.interventions.agent.attempts import attempt, of
 DESTROYING_COMMANDS = (
     "rm -rf /data/x",
     "ls\nrm -rf /data/x",
-    "r'm' -rf /data/x",
-    "find /data -name x -delete",
     "python -c 'import shutil; shutil.rmtree(\"/data/x\")'",
     "DROP TABLE fact_sales",
-    "git push --force",
-    "kubectl delete pod x",
-    "aws s3 rb s3://x",
-    "dd if=/dev/zero of=/dev/sda",
 )
 
 

@@ -11,7 +11,6 @@ from haltline.interventions.agent.frame.session import (
     FrameworkSession,
     ResultUnknown,
     arguments_of,
-    tokens,
 )
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.schemas.decisions import Level
@@ -94,7 +93,6 @@ def test_where_arguments_cannot_be_changed_the_call_is_denied_and_has_an_end() -
     {
         "an object": ({"a": 1}, {"a": 1}),
         "the JSON of an object": ('{"a": 1}', {"a": 1}),
-        "nothing written": ("", {}),
         "the JSON of a list": ("[1]", {"arguments": [1]}),
         "no JSON": ('{"a": ', {"arguments": '{"a": '}),
         "nested too deeply": ("[" * 100_000, {"arguments": "[" * 100_000}),
@@ -102,9 +100,3 @@ def test_where_arguments_cannot_be_changed_the_call_is_denied_and_has_an_end() -
 )
 def test_arguments_are_named(given: Any, named: dict[str, Any]) -> None:
     assert arguments_of(given) == named
-
-
-def test_what_came_from_the_cache_is_not_counted_twice() -> None:
-    usage = tokens(9, None, 4)
-    assert (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) == (5, 4, 0)
-    assert tokens(3, 1, 4).input_tokens == 0

@@ -27,17 +27,6 @@ def main(arguments: list[str]) -> int:
     return hook_settings.main(arguments, refusal=lambda _: None)
 
 
-def test_every_hook_runs_the_command_and_what_others_put_there_stays_and_comes_first() -> None:
-    hooks = json.loads(installed(None, "haltline hook", "f"))["hooks"]
-    commands = {event: entries[0]["hooks"][0]["command"] for event, entries in hooks.items()}
-    assert commands == dict.fromkeys(hook_settings.EVENTS, "haltline hook")
-    assert hooks["PreToolUse"][0]["matcher"] == "*"
-    settings = json.loads(installed(json.dumps(OTHERS).encode(), "haltline hook", "f"))
-    assert settings["model"] == "opus"
-    assert [e["hooks"][0]["command"] for e in settings["hooks"]["PreToolUse"]] == ["./check.sh", "haltline hook"]
-    assert settings["hooks"]["Notification"] == OTHERS["hooks"]["Notification"]  # type: ignore[index]  # a dict
-
-
 @cases(
     "before",
     {

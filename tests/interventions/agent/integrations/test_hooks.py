@@ -15,7 +15,7 @@ from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Novelty, Outcome
 from tests.builders import cases
-from tests.interventions.agent.attempts import block, hint, list_instead, of, pause
+from tests.interventions.agent.attempts import block, hint, list_instead, of
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
@@ -83,9 +83,6 @@ CHANGED |= {"additionalContext": "Only this way."}
             {"permissionDecision": "deny", "permissionDecisionReason": REASON},
         ),
         "changed arguments are shown to the user": (list_instead, "default", {"permissionDecision": "ask", **CHANGED}),
-        "changed arguments are used where nobody is asked anyway": (
-            list_instead, "bypassPermissions", {"permissionDecision": "allow", **CHANGED},
-        ),
     },
 )  # fmt: skip
 def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict[str, Any]) -> None:
@@ -93,13 +90,6 @@ def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict
     assert answer.pop("hookSpecificOutput") == {"hookEventName": "PreToolUse", **expected}
     ends_the_turn = {"continue": False, "stopReason": REASON}
     assert answer == (ends_the_turn if REASON in expected.values() else {})
-
-
-@pytest.mark.parametrize("on_approval", ["deny", "ask"])
-def test_what_waits_for_approval_is_refused_or_put_to_the_user(on_approval: OnApproval) -> None:
-    result = Hooks(pause, on_approval=on_approval).pre()["hookSpecificOutput"]
-    assert result["permissionDecision"] == on_approval
-    assert result["permissionDecisionReason"] == "approval_pending: A person is asked."
 
 
 def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
@@ -218,16 +208,6 @@ def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
     hooks = Hooks(Level.ALLOW)
     hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
     assert [event.args for event in of(hooks.guards["s1"], Kind.PROPOSED)] == [{"command": "rm -rf x # ?"}]
-
-
-def test_another_prompt_of_the_user_is_told_without_its_text() -> None:
-    hooks = Hooks()
-    hooks("SessionStart")
-    for text in ("fix the login", "fix the login", "now the docs of s3cret", "and the tests"):
-        hooks("UserPromptSubmit", prompt=text)
-    tasks = [event.task for event in of(hooks.guards["s1"], Kind.SESSION_STARTED)]
-    assert [task and task.prompts for task in tasks] == [None, 2, 3]
-    assert "s3cret" not in str(hooks.guards["s1"].events)
 
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"

@@ -27,6 +27,7 @@ LINES = (
     "terraform apply -var db_password={}",
     "npm set //registry.npmjs.org/:_authToken={}",
     "git push https://{}@github.com/a/b",
+    "git -c http.extraheader='Authorization: Basic {}' fetch",
     "ftp -n host <<EOF\nuser bob {}\nput a\nEOF",
     "hg --config auth.x.password={} pull",
     "printf '%s' {} | kinit bob",

@@ -16,7 +16,6 @@ TOKEN = cut(MIXED, 32)
 BASE64 = cut(MIXED + "-_", 86)
 SIGNED = HEX + HEX
 PEM = [cut(BASE64[n:] + BASE64, 64) for n in range(3)]
-NESTED = json.dumps({"config": json.dumps({"db": json.dumps({"password": PASS})})})
 PRIVATE = cut(MIXED[::-1] + "-_", 86)
 JWK = {
     "kty": "RSA",
@@ -236,6 +235,7 @@ SHELLS = {
 }
 
 VALUES: dict[str, tuple[Any, str]] = {
+    "pairs of a list": ([["USER", "bob"], ["DB_PASSWORD", PASS]], PASS),
     "a pair": ({"Key": "DB_PASSWORD", "Value": PASS}, PASS),
     "a pair of ECS": ({"environment": [{"Name": "DB_PASSWORD", "Value": PASS}]}, PASS),
     "a pair of CloudFormation": ([{"ParameterKey": "MasterPassword", "ParameterValue": PASS}], PASS),

@@ -21,9 +21,6 @@ def slowed() -> Throttled:
         "the same poll waits for the rest of the interval": ("get_job", {"job": 1}, 4_000, 7.0),
         "it waits no longer after the interval": ("get_job", JOB, 11_000, 0.0),
         "a clock that went back": ("get_job", JOB, 0, 10.0),
-        "the decision has ended": ("get_job", JOB, 60_000, 0.0),
-        "other arguments": ("get_job", {"job": 2}, 4_000, 0.0),
-        "another tool": ("read_file", JOB, 4_000, 0.0),
     },
 )
 def test_what_is_delayed(action: str, args: dict[str, object], now_ms: int, expected: float) -> None:

@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
-from hypothesis import strategies as st
 
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.integrations.claude_code.messages import Turn
@@ -159,31 +157,6 @@ def test_with_the_broker_away_the_agent_goes_on() -> None:
     out = io.BytesIO()
     ended = Watching(settings, out=out).run(["echo", line.decode().strip()])
     assert (ended.code, ended.refused, out.getvalue()) == (0, None, line)
-
-
-LEAF = st.none() | st.booleans() | st.integers() | st.sampled_from(["assistant", "tool_use", "tool_result", "x", ""])
-NAMES = "type message content status exit_code usage id tool_use_id item input name is_error error result"
-MORE = "total_cost_usd input_tokens cached_input_tokens parent_tool_use_id"
-FIELDS = st.sampled_from([*NAMES.split(), *MORE.split()])
-KINDS = st.sampled_from(
-    ["assistant", "user", "result", "item.started", "item.completed", "turn.completed", "tool_result"]
-)
-INNERMOST = st.lists(st.dictionaries(FIELDS, LEAF, max_size=4), max_size=2)
-INNER = LEAF | st.dictionaries(FIELDS, LEAF | INNERMOST, max_size=4)
-
-
-@given(
-    lines=st.lists(st.dictionaries(FIELDS, INNER, max_size=5), max_size=3),
-    kinds=st.lists(KINDS | INNER, min_size=3, max_size=3),
-)
-@example(lines=[{}, {"total_cost_usd": 1}], kinds=["assistant", "result", ""])
-@settings(suppress_health_check=[HealthCheck.too_slow])
-def test_no_line_of_any_shape_breaks_the_reader(lines: list[dict[str, object]], kinds: list[object]) -> None:
-    reader = Lines()
-    for line, kind in zip(lines, kinds, strict=False):
-        for whose, result in reader.read({**line, "type": kind}):
-            assert whose is None or whose
-            assert isinstance(result, Turn) or result.call_id
 
 
 def test_the_lines_of_codex_are_read() -> None:
