@@ -14,7 +14,7 @@ STAMP := $(VENV)/.made
 HELM := helm.sh/helm/v3/cmd/helm@v3.19.5
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm kafkajs environments coding-agents typescript check docs audit dist kafka bench quality chaos simulate fleet screenshots clean
+.PHONY: help setup demo test test-all explore newest locks upgrade jars go helm environments coding-agents typescript check docs audit dist kafka bench quality chaos simulate fleet screenshots clean
 
 help: ## This list
 	@echo "make TARGET, where TARGET is:"
@@ -66,7 +66,7 @@ locks: setup ## Write the locks again after a change of pyproject.toml; each ver
 
 upgrade: setup ## Renew every lock: the newest of everything that pyproject.toml and package.json allow (npm)
 	$(BIN)/python -m tests.locks write --upgrade
-	for folder in clients/typescript locks/kafkajs locks/coding-agents; do \
+	for folder in clients/typescript locks/coding-agents; do \
 	  (cd $$folder && npm update --package-lock-only --omit-lockfile-registry-resolved --ignore-scripts --no-audit --no-fund) || exit 1; done
 	@$(MAKE) --no-print-directory setup
 
@@ -86,11 +86,6 @@ helm: .tools/helm ## Put Helm into .tools, which tests of the chart use (Go wher
 .tools/helm: | $(STAMP)
 	@$(BIN)/python -m tests.deploy.helm || { $(MAKE) --no-print-directory go && \
 	  GOBIN="$(CURDIR)/.tools/built" $(GO) install -trimpath -ldflags='-s -w' $(HELM) && mv .tools/built/helm $@; }
-
-# Two minutes on two cores where its binary has to be built, once for each version of Node.js. Where it cannot be had,
-# the tests that need it are skipped.
-kafkajs: setup ## Install Node's binding of librdkafka into .tools, which tests of the TypeScript client use (Node.js)
-	@$(BIN)/python -m tests.clients.kafkajs
 
 environments: setup ## An environment in .venvs for each framework whose adapter is tested, with its library
 	@$(BIN)/python -m tests.conformance.environments

@@ -24,7 +24,6 @@ from haltline.detectors.framework.setting_schema import schema_of
 from haltline.interventions.levels.default_levels import default_level, default_mode
 from haltline.schemas.findings import Severity
 from haltline.streams.runtime.metrics import METRICS, PREFIX
-from tests.conformance.guards import table as guards_table
 from tests.conformance.table import table as capabilities_table
 from tests.ladder.ladder import table as ladder_table
 
@@ -109,7 +108,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "detectors": lambda: detectors_table(across=False),
     "detectors-across": lambda: detectors_table(across=True),
     "capabilities": capabilities_table,
-    "guards": guards_table,
     "ladder": ladder_table,
 }
 

@@ -158,11 +158,6 @@ def thinks(action: str) -> bool:
     return says(action) == "thinks"
 
 
-def ending_turns() -> list[str]:
-    """Return the names for which `ends_turn` is true, in lower case without anything between their words."""
-    return sorted(filter(ends_turn, _tables().tools))
-
-
 def names() -> tuple[Names, ...]:
     """Return the names of tools that are not described; the first match applies."""
     return _tables().names

@@ -61,23 +61,21 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 _LONGEST = "tests/streams/test_chaos.py"
-_WAITS = "tests/clients/test_typescript_kafka.py"
-"""Timeout for Node's binding of librdkafka, which may be built during the first tests."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what uses the real Kafka, so that `-m "not kafka"` leaves out all of it.
 
     The longest test comes first, or all the others wait for it at the end; then the modules that use the real Kafka,
-    so that few of the processes start one; what waits for a build comes last.
+    so that few of the processes start one.
     """
     for item in items:
         if "kafka" in getattr(item, "fixturenames", ()):
             item.add_marker("kafka")
     real = {item.path for item in items if item.get_closest_marker("kafka")}
 
-    def order(item: pytest.Item) -> tuple[bool, bool, bool]:
-        return not item.nodeid.startswith(_LONGEST), item.nodeid.startswith(_WAITS), item.path not in real
+    def order(item: pytest.Item) -> tuple[bool, bool]:
+        return not item.nodeid.startswith(_LONGEST), item.path not in real
 
     items.sort(key=order)
 

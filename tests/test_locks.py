@@ -67,7 +67,7 @@ def test_locks_are_of_something_exact_and_name_no_index_path_or_registry() -> No
     assert {*locks.adapters(), *locks.IN_DEVELOPMENT} == tested
     pin = re.compile(r"[a-z0-9-]+==[0-9][^ ;/@]*( ; [^/@]+?)?( +--hash=sha256:[0-9a-f]{64})+")
     assert [line for lock in locks.required() for line in lines(lock) if not pin.fullmatch(line)] == []
-    for folder in ("clients/typescript", "locks/kafkajs", "locks/coding-agents"):
+    for folder in ("clients/typescript", "locks/coding-agents"):
         text = (locks.ROOT / folder / "package-lock.json").read_text(encoding="utf-8")
         assert "resolved" not in text
         assert all("integrity" in package for name, package in json.loads(text)["packages"].items() if name)

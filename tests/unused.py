@@ -61,7 +61,6 @@ ALLOWED: Final = (
     Allowed("tests/conformance/drivers/*", r"\w+", "as the examples"),
     Allowed("tests/*/test_frameworks.py", r"bind_tools", "as the examples"),
     Allowed("tests/*conftest.py", r"pytest_\w+", "pytest calls it"),
-    Allowed("tests/clients/enforcer_sequences.py", r"_\w+", "replaces a method of the enforcer"),
     Allowed("tests/docs/test_site.py", r"handle_starttag", "html.parser calls it"),
     Allowed("tests/streams/intake/test_app_formats.py", r"\w+_unix_nano|string_value", "protobuf's fields"),
     Allowed("tests/streams/runtime/test_garbage.py", r"itself", "a cycle for the collector"),
@@ -70,7 +69,6 @@ ALLOWED: Final = (
 FOR_TESTS: Final = (
     Allowed("interventions/agent/testing.py", r"\w+", "for tests of programs with a guard"),
     Allowed("*/local_decider.py", r"forget_kills", "as in another process: tests have one for many"),
-    Allowed("schemas/tools.py", r"ending_turns", "tests write the npm package's table with it"),
     Allowed("streams/intake/otlp.py", r"rejected_spans|error_message", "protobuf's fields"),
 )
 """Parts of the product that only tests use."""

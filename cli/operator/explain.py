@@ -64,4 +64,6 @@ def explain(
         say("")
         say(f"{act.effect}: {act.verb} {act.target}, {act.badness}{again}")
         say(f"  why: {act.why}")
-        say(f"  consequence: {act.level}: {act.follows}")
+        say(f"  consequence: {act.level}")
+        for line in act.follows.splitlines():
+            say(f"    {line}")

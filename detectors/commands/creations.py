@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.files import redirections
-from haltline.detectors.commands.model import MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
+from haltline.detectors.commands.model import MADE_AGAIN, MAX_COMMAND_CHARS, MAX_FOUND, OPENED, cached_by_text
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import CREATES, telling_words, words, written_files
 from haltline.detectors.commands.programs import databases
@@ -54,7 +54,7 @@ def creations(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     if CREATES.isdisjoint(words(text)) and _WRITES.search(text) is None:
         return tuple(found)
     for invocation in invocations(text, cwd=cwd):
-        found.update(dict.fromkeys(_redirected(invocation)))
+        found.update((placed_in(target, invocation), None) for target in _redirected(invocation))
         reader = _TOOLS.get(invocation.name)
         if reader is not None:
             found.update((placed_in(target, invocation), None) for target in reader(invocation))
@@ -126,6 +126,13 @@ def _sed(invocation: Invocation) -> Iterator[str]:
             yield f"path={invocation.path(operand)}{suffix}"
 
 
+def _curl(invocation: Invocation) -> Iterator[str]:
+    """What a PUT makes, or changes, under the address that a DELETE would delete."""
+    options = invocation.options("-X --request -o --output -X -H -d -u -b -T -t --data --json --data-binary --data-raw")
+    if options.value("-X", "--request") == "PUT":
+        yield from (f"{MADE_AGAIN}url={url}" for url in options.operands[:1])
+
+
 def _git(invocation: Invocation) -> Iterator[str]:
     options = invocation.options("-C -c -b -B --orphan --create -o --depth")
     words = options.operands
@@ -174,6 +181,7 @@ _TOOLS: Mapping[str, Reader] = {
     "touch": _touch,
     "mkdir": _mkdir,
     **dict.fromkeys(("cp", "mv", "install", "ln", "scp"), _copy),
+    "curl": _curl,
     "git": _git,
     **dict.fromkeys(databases.CLIENTS, _sql),
     **dict.fromkeys(("python", "django-admin", "manage.py", "uv"), _start),

@@ -85,6 +85,10 @@ STAYS = ("path=", "worktree=", "branch=", "remote=", "tag=", "history=", "stash=
 """Targets that are the same wherever a program finds its services."""
 
 
+MADE_AGAIN = "~"
+"""Before a target that an act makes, or changes if it is there: the session made it only if it destroyed it before."""
+
+
 def placed(target: str, where: str) -> str:
     """Return a target with where it is: a namespace of one cluster is not that of another."""
     return f"{target}{_AT}{where}" if where and not target.startswith(STAYS) else target
@@ -108,15 +112,17 @@ def lost(acts: tuple[Destruction, ...]) -> tuple[Destruction, ...]:
 
 
 def as_row(act: Destruction) -> list[str]:
-    """Return plain JSON: verb, target, badness, and the effect unless it is DESTROYS."""
+    """Return plain JSON: verb, target, badness, effect and where; without what is DESTROYS and unknown at the end."""
     row = [act.verb, act.target, act.badness.name]
+    if act.where:
+        return [*row, act.effect.value, act.where]
     return row if act.effect is ActEffect.DESTROYS else [*row, act.effect.value]
 
 
 def of_row(row: Sequence[str]) -> Destruction:
     """Return the act of a row from `as_row`."""
     effect = ActEffect(row[3]) if len(row) > 3 else ActEffect.DESTROYS
-    return Destruction(row[0], row[1], Badness[row[2]], effect)
+    return Destruction(row[0], row[1], Badness[row[2]], effect, where=row[4] if len(row) > 4 else "")
 
 
 OPENED = "open_for_writing"

@@ -12,7 +12,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, cached_by_text, placed
+from haltline.detectors.commands.model import LOSSES, MADE_AGAIN, MAX_COMMAND_CHARS, cached_by_text, placed
 from haltline.detectors.commands.reading import losses_by
 from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.interpreter import invocations
@@ -29,12 +29,20 @@ _OPPOSITES = {
     "install": ("uninstall",),
     "add": ("rm", "remove", "delete"),
 }
+_AGAIN = {
+    "up": ("destroy", "down"),
+    "deploy": ("destroy", "remove", "delete", "delete-stack"),
+    "apply": ("destroy",),
+    "converge": ("destroy",),
+    "upgrade": ("uninstall",),
+}
+"""Verbs that may only change what is there: they make again what the session destroyed before."""
 _OF_WORD = {f"create{mark}": _OPPOSITES["create"] for mark in "-:"}
 """Of a verb inside of a word: `create-table`."""
-_MAY = re.compile(r"\b(?:create|mb|mk|new|init|install|add)\b")
+_MAY = re.compile(r"\b(?:create|mb|mk|new|init|install|add|up|deploy|apply|converge|upgrade)\b")
 _PROGRAMS = words_of("programs whose verbs have opposites")
 """Programs whose verbs have opposites; those that make files are read by `creations`."""
-_FORCED = {"rb": ("--force",)}
+_FORCED = {"rb": ("--force",), "down": ("-v",)}
 _WITH_A_TYPE = (("secret",), ("service",), ("svc",))
 _MAX_WORDS, _MAX_FOUND = 64, 32
 _OBJECT_STORES = ("aws=s3", "gcloud=storage/buckets/")
@@ -59,23 +67,32 @@ def made_elsewhere(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
 def _made(invocation: Invocation) -> Iterator[str]:
     argv = invocation.argv[:_MAX_WORDS]
     for at, word in enumerate(argv[1:6], 1):
-        for opposite in _opposites_of(word):
+        again = MADE_AGAIN if word in _AGAIN else ""
+        for opposite in _AGAIN.get(word) or _opposites_of(word):
             rest = argv[at + 1 :]
             if invocation.name == "kubectl" and rest[:1] in _WITH_A_TYPE:
                 rest = (*rest[:1], *rest[2:])  # `create secret generic x`
             line = (*argv[:at], opposite, *rest, *_FORCED.get(opposite, ()))
             losses = losses_by(replace(invocation, argv=line))
-            made = [one for one in losses if one.effect in LOSSES and _names_one_of(one.target, argv[at + 1 :])]
-            if made:
+            names = (*argv[at + 1 :], *(_of_folder(invocation) if again else ()))
+            made = [one for one in losses if one.effect in LOSSES and _names_one_of(one.target, names)]
+            if again and made:
+                yield from (f"{again}{one.placed}" for one in made)
+                return
+            if made and made[0].target not in {one.target for one in losses_by(invocation)}:
                 target = made[0].target
                 yield made[0].placed
-                if invocation.name == "terraform":
-                    yield placed(
-                        f"workspace={invocation.path('.')}", made[0].where
-                    )  # the new one is in use from now on
+                if invocation.name == "terraform":  # the new one is in use from now on
+                    yield placed(f"workspace={invocation.path('.')}", target.partition("=")[2])
                 if target.startswith(_OBJECT_STORES):
                     yield placed(f"bucket={target.rpartition('/')[2]}", made[0].where)
                 return
+
+
+def _of_folder(invocation: Invocation) -> tuple[str, str]:
+    """Return the names of all that a program makes in its folder."""
+    folder = invocation.path(".")
+    return folder, f"{folder}/*"
 
 
 def _opposites_of(word: str) -> tuple[str, ...]:

@@ -58,7 +58,8 @@ _FILTER_WORDS = _words("base64 gbase64 xxd rev tr")
 # Every command line that creates something has one of these, or a redirection.
 CREATES = _words("""
     tee touch mkdir cp mv install ln scp dd clone checkout switch branch worktree tag stash wget curl venv virtualenv
-    startproject startapp createdb prisma create build run mb sed compose init new add mk
+    startproject startapp createdb prisma create build run mb sed compose init new add mk up deploy apply converge
+    upgrade
 """)  # fmt: skip
 # These destroy something only with certain destinations.
 _MOVERS = _words("mv move mi")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from haltline.detectors.commands import files, surroundings
+from haltline.detectors.commands import files, surroundings, tool_name_severity
 from haltline.detectors.commands.code import interpreter as code
 from haltline.detectors.commands.code import scripts
 from haltline.detectors.commands.code.creations import code_creations
@@ -20,7 +20,6 @@ from haltline.detectors.commands.model import (
     Destruction,
     cached_by_text,
 )
-from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness, canonical
 from haltline.detectors.commands.prefilter import may_destroy, may_destroy_by_code
 from haltline.detectors.commands.programs import databases, named
@@ -285,10 +284,10 @@ def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudge
         yield from sql_destructions(call.argument, work=work)
     elif call.kind == "url":
         if not surroundings.is_own_server(call.argument):
-            yield Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
+            one = requests.act("DELETE", call.argument)
+            yield one or Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
     elif call.kind == "thing":
-        bad = Badness.SEVERE if is_production(call.argument.partition("=")[2]) else Badness.PLAIN
-        yield Destruction(call.name, call.argument, bad)
+        yield Destruction(call.name, call.argument, tool_name_severity.badness(call.name, call.argument))
     elif call.kind == "away":
         lost = files.lost_path(call.name, invocation, call.argument, everything=True)
         yield replace(lost, badness=min(lost.badness, Badness.PLAIN), reversible=True)

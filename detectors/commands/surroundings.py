@@ -11,29 +11,22 @@ earlier call set; what a program reads from its configuration.
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any, NamedTuple
 
-from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, Badness, Destruction, placed
+from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, ActEffect, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
+from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
 
-_PROGRAMS = """
-awslocal tflocal cdklocal samlocal pulumilocal localstack | |
-kind minikube k3d microk8s | |
-* | --context --kube-context --kubecontext | a_cluster
-kubectl helm flux | --context --kube-context -n --namespace | tests
-aws gsutil gcloud mc s3cmd s5cmd az | --endpoint-url --endpoint --host | a_server
-docker | -p --project-name -f --file --profile --env-file | tests development
-terraform tofu pulumi sls serverless sst sam cdk | -var-file --stage -s --stack --config-env | tests
-supabase wrangler turso firebase convex | --local |
-firebase gcloud | --project -P | a_demo
-redis-cli | -n | a_spare_number
-psql pgcli mysql mycli mongo cockroach usql sqlcmd clickhouse-client sqlite3 sqlite duckdb pg_restore mongorestore \
-| -d --dbname --database --db -D | tests development
-"""
-"""Programs (`*`: any) | options, or flags | what their values name; without options, the program itself is local."""
-_UNLESS = {("supabase", "db"): ("--linked", "--db-url"), ("supabase", "stop"): (), ("stripe", ""): ("--live",)}
+_UNLESS = {
+    ("xcrun", "simctl"): (),
+    ("supabase", "db"): ("--linked", "--db-url"),
+    ("supabase", "stop"): (),
+    ("stripe", ""): ("--live",),
+}
 """Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
 _REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
 _RECREATES = frozenset(("reset_database", "run_task", "prisma_db_push", "drizzle_kit_push"))
@@ -43,13 +36,13 @@ _RESETS_WITH = frozenset((
 ))  # fmt: skip
 """Options of programs that recreate a database."""
 _TEST = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?|pr-?\d{1,6})"
-_DEVELOPMENT = r"(?:dev|devel|development|local)"
+_DEVELOPMENT = r"(?:dev|devel|development|local|preview)"
 _LOCAL_HOST = r"(?:localhost|127\.0\.0\.1|\[?::1\]?|0\.0\.0\.0|host\.docker\.internal|localstack|minio)"
 _VALUES: Mapping[str, re.Pattern[str]] = {
     "tests": re.compile(rf"\A(?:.*[\W_])?{_TEST}(?:[\W_].*|\d*)", re.IGNORECASE),
     "development": re.compile(rf"\A(?:.*[\W_])?{_DEVELOPMENT}(?:[\W_].*|\d*)", re.IGNORECASE),
     "a_cluster": re.compile(
-        r"\A(?:minikube|kind(?:-.*)?|docker-(?:desktop|for-desktop)|k3d-.*|k3s-default|rancher-desktop|orbstack|colima"
+        r"\A(?:.*/)?(?:minikube|kind(?:[-.].*)?|docker-(?:desktop|for-desktop)|desktop-linux|k3d-.*|k3s-default|rancher-desktop|orbstack|colima"
         r"(?:-.*)?|microk8s|podman-desktop|lima-.*)",
         re.IGNORECASE,
     ),
@@ -71,11 +64,15 @@ _OF_A_FRAMEWORK = re.compile(
     re.IGNORECASE,
 )
 """`RAILS_ENV=test`, `DJANGO_SETTINGS_MODULE=app.settings.test`."""
-_CLIENTS = frozenset((
+_OF_NO_FRAMEWORK = frozenset((
     "aws", "gcloud", "gsutil", "az", "kubectl", "helm", "flux", "oc", "docker", "podman", "gh", "glab", "terraform",
     "tofu", "psql", "mysql", "mongo", "redis-cli", "sqlcmd", "clickhouse-client",
 ))  # fmt: skip
 """Programs that do not read the environment of a framework."""
+_OF_APPLICATIONS = re.compile(
+    r"\A(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|DATABASE_URL|DB_NAME|DB|DATABASE)=", re.IGNORECASE
+)
+"""Variables that only an application reads."""
 _ADDRESS = re.compile(
     r"(?:\A|=)[\"']?(?:jdbc:)?(?:(?P<file>(?:file|sqlite3?):(?!//)|sqlite3?://)|(?P<scheme>[a-z][a-z0-9+]{1,20})://(?:[^@/\s]{0,200}@)?"
     r"(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{0,255})(?::\d{1,5})?(?:/(?P<name>[^?\s\"']{0,200}))?)"
@@ -94,16 +91,22 @@ _NEAR = re.compile(rf"\A(?:{_LOCAL_HOST}|/.*|db|database|postgres|mysql|mariadb|
 _CLUSTER_WIDE = ("k8s=namespace/", "k8s=persistentvolume/", "k8s=node/", "k8s=customresourcedefinition/",
                  "k8s=storageclass/")  # fmt: skip
 """What is in no namespace."""
+_OF_A_MACHINE = frozenset(("path=", "worktree=", "stash=", "device="))
 _NAMED = (
     "container=", "helm=", "resource=", "k8s=", "image=", "network=", "volume=", "database=", "workspace=", "index=",
     "topic=", "queue=",
 )  # fmt: skip
 """Targets that are scratch by their own name."""
+_STACKS = ("stack=", "az=group/", "aws=cloudformation/", "dataset=", "vercel=", "branches=")
+_DEVELOPMENT_STACK = re.compile(rf"(?:.*[\W_])?{_DEVELOPMENT}\d*", re.IGNORECASE)
+"""Those that are so also by a name that ends with one of development."""
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which is recreated automatically."""
 _PASSING = re.compile(
-    r"\A(?:key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
+    r"\A(?:bucket=(?:local|localstack|minio|myminio):.*|key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
 )
+_EMULATOR = re.compile(r"\AUseDevelopmentStorage=true|(?:localhost|127\.0\.0\.1):(?:5432[1-9]|4566)\b")
+"""Of Azure's storage, Supabase and AWS, by their usual ports."""
 _OWN_SERVER = re.compile(
     r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
     r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
@@ -119,7 +122,8 @@ _TRUE, _FALSE = ("sandbox", "test_mode", "testmode", "is_test", "use_emulator", 
 
 _PLACES = frozenset((
     "--context", "--kube-context", "--kubecontext", "--kubeconfig", "--cluster", "--server", "--profile", "--project",
-    "--account", "--subscription", "--endpoint-url", "--endpoint", "--host", "--hostname", "--bootstrap-server",
+    "--account", "--subscription", "-workspace", "--endpoint-url", "--endpoint", "--host", "--hostname",
+    "--bootstrap-server",
 ))  # fmt: skip
 _PLACES_OF = {"docker": ("-H", "-c"), "firebase": ("-P",)}
 """Options, of any program and of one, that name where it acts."""
@@ -134,8 +138,8 @@ _PLACE_VARIABLE = re.compile(
     r"\A(?:\w{1,60}_)?(?:PROFILE|CONTEXT|PROJECT|HOST|ENDPOINT_URL\w{0,40}|DATABASE_URL|KUBECONFIG|PGHOST|PGPORT|PGDATABASE)"
     r"=(?P<value>.+)"
 )
-_PLACE_ARGUMENTS = ("context", "kube_context", "cluster_context", "connection", "connection_string", "dsn", "host",
-                    "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
+_PLACE_ARGUMENTS = ("branch_id", "context", "kube_context", "cluster_context", "connection", "connection_string", "dsn",
+                    "host", "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
 _AUTHORITY = re.compile(
     r"\A(?:[\w+.-]{1,20}://)?(?:[^@/\s]{0,200}@)?(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{1,255})(?::(?P<port>\d{1,5}))?"
 )
@@ -146,13 +150,15 @@ _MAX_WHERE_CHARS = 200
 class _Row(NamedTuple):
     options: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
+    everything: bool
 
 
 def _read() -> dict[str, list[_Row]]:
     rows: dict[str, list[_Row]] = {}
-    for line in filter(None, _PROGRAMS.splitlines()):
-        programs, options, kinds = (cell.split() for cell in line.split("|"))
-        row = _Row(frozenset(options), tuple(_VALUES[kind] for kind in kinds))
+    for line in rows_of("surroundings"):
+        programs, options, kinds = (cell.split() for cell in f"{line} ".split("|"))
+        patterns = tuple(_VALUES[kind] for kind in kinds if kind != "all")
+        row = _Row(frozenset(options), patterns, "all" in kinds)
         for program in programs:
             rows.setdefault(program, []).append(row)
     return rows
@@ -161,6 +167,18 @@ def _read() -> dict[str, list[_Row]]:
 _ROWS = _read()
 _CLUSTER, _SPARE = _VALUES["a_cluster"], _VALUES["a_spare_number"]
 _ONLY_NEAR = (_VALUES["development"], _SPARE)
+
+
+class _Line(NamedTuple):
+    name: str
+    argv: tuple[str, ...]
+    assigned: list[str]
+    """Variables that the program reads, as `NAME=value`."""
+    words: list[str]
+    valued: list[tuple[str, str]]
+    production: bool
+    servers: set[str]
+    databases: set[str]
 
 
 class _Place(NamedTuple):
@@ -181,7 +199,15 @@ class _Place(NamedTuple):
 
 def placed_in(target: str, invocation: Invocation) -> str:
     """Return a target that a program makes, with where it makes it."""
-    return target if target.startswith(STAYS) else placed(target, where(invocation, target))
+    if target.startswith(STAYS):
+        return _on_its_machine(target, invocation)
+    return placed(target, where(invocation, target))
+
+
+def _on_its_machine(target: str, invocation: Invocation) -> str:
+    """Return a file of another machine, or of a container, as `path=web:/srv/x`."""
+    kind, equals, name = target.partition("=")
+    return f"{kind}={invocation.on}:{name}" if invocation.on and f"{kind}{equals}" in _OF_A_MACHINE else target
 
 
 def where(invocation: Invocation, target: str) -> str:
@@ -189,31 +215,49 @@ def where(invocation: Invocation, target: str) -> str:
 
     The same server under another option is the same. A database is in no other one, so that only its server counts.
     """
-    argv = invocation.argv[1:_MAX_WORDS]
-    words = [word[:_MAX_CHARS] for word in (*invocation.argv[:_MAX_WORDS], *invocation.assigned)]
-    if is_production(*words):
+    line = _line(invocation)
+    if line.production:
         return IN_PRODUCTION
-    found = {"localhost"} if any(not row.options for row in _ROWS.get(invocation.name, ())) else set()
-    client = invocation.name in _CLIENTS
-    own = (*_PLACES_OF.get(invocation.name, ()), *(_OF_CLIENTS if client else ()))
-    valued = _valued(argv)
-    if client:
-        valued += [(word[:2], word[2:_MAX_CHARS]) for word in argv if word[:2] == "-h" and len(word) > len("-h")]
-    for option, value in valued:
+    found = set(line.servers)
+    if not target.startswith("database="):
+        found |= line.databases
+    return " ".join(sorted(found - {""} - _USUAL_PORTS))[:_MAX_WHERE_CHARS]
+
+
+@lru_cache(maxsize=8)
+def _line(invocation: Invocation) -> "_Line":
+    """Return the words of a program that say where it acts, for all of its losses."""
+    name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
+    assigned = [one[:_MAX_CHARS] for one in invocation.assigned if not _is_for_others(one, name)]
+    words = [*(word[:_MAX_CHARS] for word in invocation.argv[:_MAX_WORDS]), *assigned]
+    client, valued = name in _CLIENTS, _valued(argv)
+    own = (*_PLACES_OF.get(name, ()), *(_OF_CLIENTS if client else ()))
+    named = [(word[:2], word[2:_MAX_CHARS]) for word in argv if client and word[:2] == "-h" and len(word) > len("-h")]
+    servers = {"localhost"} if any(not row.options for row in _ROWS.get(name, ())) else set[str]()
+    databases: set[str] = set()
+    for option, value in (*valued, *named):
         if option in _PLACES or option in own:
-            found |= _server(value)
+            servers |= _server(value)
+        elif client and name not in {"createdb", "dropdb"} and option in _DATABASE_OPTIONS and "://" not in value:
+            databases.add(value)
     for word in words:
         variable = _PLACE_VARIABLE.match(word)
         address = _ADDRESS.search(word)
         if address is not None and address["scheme"] in _OF_DATABASES:
-            found |= _server(word[address.start("scheme") :])
-            if not target.startswith("database="):
-                found.add(address["name"] or "")
+            servers |= _server(word[address.start("scheme") :])
+            databases.add(address["name"] or "")
         elif variable is not None and not word.startswith("-"):
-            found |= _server(variable["value"])
-    if client and invocation.name not in {"createdb", "dropdb"} and not target.startswith("database="):
-        found |= {value for option, value in valued if option in _DATABASE_OPTIONS and "://" not in value}
-    return " ".join(sorted(found - {""} - _USUAL_PORTS))[:_MAX_WHERE_CHARS]
+            servers |= _server(variable["value"])
+    return _Line(name, argv, assigned, words, valued, is_production(*words), servers, databases)
+
+
+def _is_for_others(assigned: str, program: str) -> bool:
+    """Return whether a program does not read a variable, or reads it as an option (see `shell.choices`)."""
+    variable = assigned.partition("=")[0]
+    if choices.is_choice(variable):
+        return choices.reads_choices(program)
+    is_client = program in _CLIENTS
+    return program in _OF_NO_FRAMEWORK and not is_client and _OF_APPLICATIONS.match(assigned) is not None
 
 
 def where_of_tool(args: Mapping[str, Any]) -> str:
@@ -234,8 +278,10 @@ def _server(value: str) -> set[str]:
 def with_places(found: Iterable[Destruction], invocation: Invocation) -> Iterator[Destruction]:
     """Yield the losses by a program, and by what its arguments run, with where they are."""
     for one in found:
-        if one.where or one.target.startswith(STAYS):
+        if one.where:
             yield one
+        elif one.target.startswith(STAYS):
+            yield replace(one, target=_on_its_machine(one.target, invocation)) if invocation.on else one
         else:
             yield replace(one, where=where(invocation, one.target))
 
@@ -244,7 +290,8 @@ def seen_in(found: Iterable[Destruction], invocation: Invocation) -> Iterator[De
     """Yield the losses by a program: SCRATCH in local and test surroundings, a reset of a remote database SEVERE."""
     place: _Place | None = None
     for one in found:
-        if one.badness is Badness.SCRATCH or one.effect not in LOSSES or one.target.startswith(STAYS):
+        deploys = one.effect is ActEffect.SENDS and "deploy" in one.verb
+        if one.badness is Badness.SCRATCH or not (one.effect in LOSSES or deploys) or one.target.startswith(STAYS):
             yield one
             continue
         if place is None:
@@ -263,7 +310,14 @@ def _is_named_so(target: str, place: _Place) -> bool:
         name = target.partition("=")[2].partition("@")[0]
         if is_for_tests(name) or (target.startswith("database=") and place.near and _is_development(name)):
             return True
+    if target.startswith(_STACKS) and _is_of_stack(target):
+        return True
     return _OF_A_CONTROLLER.fullmatch(target) is not None or _PASSING.fullmatch(target) is not None
+
+
+def _is_of_stack(target: str) -> bool:
+    name = target.partition("=")[2].rpartition("/")[2]
+    return is_for_tests(name) or _DEVELOPMENT_STACK.fullmatch(name) is not None
 
 
 def _is_development(name: str) -> bool:
@@ -278,15 +332,13 @@ def _holds(place: _Place, one: Destruction) -> bool:
 
 
 def _place(invocation: Invocation) -> _Place:
-    name, argv = invocation.name, invocation.argv[1:_MAX_WORDS]
-    words = [word[:_MAX_CHARS] for word in (*invocation.argv[:_MAX_WORDS], *invocation.assigned)]
-    assigned = [one[:_MAX_CHARS] for one in invocation.assigned]
+    line = _line(invocation)
+    name, argv, words, assigned, valued = line.name, line.argv, line.words, line.assigned, line.valued
     everything = any(map(_VARIABLE.fullmatch, assigned))
-    everything |= name not in _CLIENTS and any(map(_OF_A_FRAMEWORK.fullmatch, assigned))
-    valued = _valued(argv)
+    everything |= name not in _OF_NO_FRAMEWORK and any(map(_OF_A_FRAMEWORK.fullmatch, assigned))
     hosts = [value for option, value in valued if option in _HOST_OPTIONS]
     hosts += [option[2:] for option, _ in valued if option[:2] == "-h" and len(option) > len("-h")]
-    hosts += [one.partition("=")[2] for one in invocation.assigned if one.startswith(("PGHOST=", "MYSQL_HOST="))]
+    hosts += [one.partition("=")[2] for one in assigned if one.startswith(("PGHOST=", "MYSQL_HOST="))]
     inside = remote = False
     for word in words:
         address = _ADDRESS.search(word)
@@ -312,13 +364,15 @@ def _place(invocation: Invocation) -> _Place:
             # A development database, or number 15 of a Redis server, elsewhere may be everybody's.
             patterns = [one for one in row.patterns if near or one not in _ONLY_NEAR]
             everything |= _CLUSTER in patterns and any(map(_CLUSTER.fullmatch, values))
-            inside |= any(pattern.fullmatch(value) for value in values for pattern in patterns)
+            named = any(pattern.fullmatch(value) for value in values for pattern in patterns)
+            everything |= named and row.everything
+            inside |= named
     unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
-    everything |= any(word.startswith("UseDevelopmentStorage=true") for word in argv)  # the emulator of Azure's storage
+    everything |= any(map(_EMULATOR.search, words))
     resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
     everything &= not remote  # a variable for tests does not move a database
-    return _Place(is_production(*words), everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))
+    return _Place(line.production, everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))
 
 
 def _databases(argv: tuple[str, ...]) -> list[str]:

@@ -17,6 +17,8 @@ _CERTAIN = words_of("certain_verbs")
 """Verbs that mean a loss whatever the tool is; `remove`, `clear` or `reset` may mean less."""
 _VERBS = words_of("verbs and words beside them")
 _HOLDS_MANY = words_of("things that hold many others")
+_WHOLE = frozenset(("repository", "repo", "project", "organization", "org", "account", "workspace", "zone", "site"))
+"""Things that hold many others, if the name ends with them: `delete_project`, but not `delete_project_label`."""
 UNKNOWN = "unknown"
 """The target of an event without one."""
 _THING = words_of("things")
@@ -31,12 +33,17 @@ def badness(action: str, target: str) -> Badness:
     production = is_production(target.partition("=")[2])
     if is_for_tests(name) and not production:
         return Badness.SCRATCH
-    nouns = [word for word in words(action) if word not in _VERBS]
+    named = words(action)
+    verb = next((at for at, word in enumerate(named) if word in _CERTAIN or word == "remove"), -1)
+    after = [word for word in named[verb + 1 :] if word not in _VERBS]
+    nouns = after or [word for word in named if word not in _VERBS]
     if kind == "branch" and is_main_branch(name):
         return Badness.SEVERE
     if not _ONE_OF_MANY.isdisjoint(nouns):
         return Badness.PLAIN
     if production or is_backup(name) or "backup" in nouns or "backups" in nouns:
+        return Badness.SEVERE
+    if nouns and nouns[-1] in _WHOLE:
         return Badness.SEVERE
     # `delete_object(bucket=...)` is about an object; `delete(bucket=...)` is about the bucket.
     about = next((noun for noun in nouns if noun in _HOLDS_MANY or noun in _THING), "") if nouns else kind

@@ -34,7 +34,7 @@ class OpenCall(Stored):
     effect: Effect
     losses: list[list[str]] = field(default_factory=list)
     """`[verb, target, badness]` of each loss: a thing of others that it would destroy. For other irreversible acts,
-    the effect is appended."""
+    the effect is appended; then where it is, if that is known."""
     creates: list[str] = field(default_factory=list)
     head: str = ""
     """The subject of the call: the beginning of the command line or program, or the first target."""
@@ -49,6 +49,8 @@ class OpenCall(Stored):
     """Where it runs programs after everything that it removes; None: it runs none, or nothing was removed yet."""
     renames: list[list[str]] = field(default_factory=list)
     """`[new target, old target]` of the things that it renames."""
+    chosen: list[str] = field(default_factory=list)
+    """`NAME=value` of what it chooses for later calls, such as the context of a cluster."""
 
 
 class Known(Stored):

@@ -19,7 +19,6 @@ from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row, placed
-from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.prefilter import may_destroy_by_code
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
@@ -71,10 +70,7 @@ _MADE_BY_AWS = re.compile(
 )
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
 _VOLUME_CREATED = re.compile(r"\bVolume\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
-_SELECTED = re.compile(
-    r"\b(?:terraform|tofu|terragrunt)\s[^|;&\n]{0,80}?workspace\s+select\s+(?:-[\w-]+\s+){0,3}([\w.-]+)"
-)
-"""What the next `destroy` in the folder is about."""
+_MADE_BY_KUBECTL = re.compile(r"^([a-z]{2,40}(?:\.[\w.-]{1,60})?)/([\w.-]{1,128}) created$", re.MULTILINE)
 _MAX_IDS = 16
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
@@ -121,7 +117,7 @@ def creates(act: ToolCall) -> tuple[str, ...]:
 
     Changing an object does not create it: adding a tag, inserting a row and editing a file create nothing.
     """
-    tool, text = act.tool, act.text
+    tool, text = act.tool, act.line
     if tool.effect is _WRITE:
         made = _placed(_made_by_tool(act), act)
         return (*made, *_made_by_file(act, made)) if made else ()
@@ -238,7 +234,7 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
     if not answer or act.failed:
         return ()
     if act.runs:
-        return _made_by_program(act.head, answer)
+        return _made_by_program(act.line, answer)
     verb = next((word for word in words(short_name(act.action)) if word in _MAKES), "")
     if not verb or verb in _CHANGES_TOO or act.tool.effect in (_READ, _POLL, Effect.DESTRUCTIVE):
         return ()
@@ -250,6 +246,9 @@ def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if "compose" in head and _COMPOSE_UP.search(head) is not None:
         names = _VOLUME_CREATED.findall(answer[:_PLACES_CHARS])
         return _made_where(head, ("docker", "docker-compose"), ["./*", *names], "volume=") if names else ()
+    if "kubectl" in head or "oc " in head:
+        names = [f"{kind.partition('.')[0]}/{name}" for kind, name in _MADE_BY_KUBECTL.findall(answer[:_PLACES_CHARS])]
+        return _made_where(head, ("kubectl",), names, "k8s=") if names else ()
     made = _MADE_BY_AWS.search(head) if "aws" in head else None
     if made is None:
         return ()
@@ -259,7 +258,9 @@ def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
 def _made_where(head: str, programs: tuple[str, ...], names: list[str], kind: str) -> tuple[str, ...]:
     """Return what a program says that it made, with where: by the first of these programs in the command line."""
     maker = next((one for one in invocations(head) if one.name in programs), None)
-    made = (f"{kind}{name}" for name in names[:_MAX_IDS])
+    namespace = "" if maker is None or maker.name != "kubectl" else maker.options("-n").value("-n", "--namespace")
+    at = f"@{namespace}" if namespace else ""
+    made = (f"{kind}{name}{at}" for name in names[:_MAX_IDS])
     return tuple(made if maker is None else (placed_in(target, maker) for target in made))
 
 
@@ -304,10 +305,7 @@ def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
         if tool.reading is _SHELL:
             if "mv " in text or "ln " in text:
                 return shell_renames(text[:_PLACES_CHARS], cwd=cwd_of(act.event))
-            selected = _SELECTED.findall(text[:_PLACES_CHARS]) if " workspace " in text else ()
-            return (
-                ((f"workspace={canonical('.', cwd_of(act.event))}", f"workspace={selected[-1]}"),) if selected else ()
-            )
+            return ()
         return sql_renames(text) if tool.reading is _SQL and _RENAMES_SQL.search(text) is not None else ()
     args = act.args
     if not args or tool.effect is _READ or not _is_renaming(act.action):

@@ -19,6 +19,7 @@ from haltline.detectors.commands import (
 )
 from haltline.detectors.commands import is_read_whole as text_is_read_whole
 from haltline.detectors.commands.arguments import MAX_DEPTH, in_snake, objects_of
+from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
 from haltline.detectors.commands.script_files import original
@@ -104,7 +105,7 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
     """Return what an attempt would destroy, by its tool, the executed text and the calls in its arguments."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.text, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
+        found = _losses_of(act.line, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
         if tool.reading is _SQL:
             args = act.args or {}
             found = seen_by_tool(found, args)
@@ -180,7 +181,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if place and is_own_server(place):
         return ()
     if place:
-        return (Destruction("http_delete", f"url={place}", Badness.PLAIN),)
+        return (requests.act("DELETE", place) or Destruction("http_delete", f"url={place}", Badness.PLAIN),)
     found: list[Destruction] = []
     for name, inner in destructive_shapes.inner_calls(args, action) if depth < MAX_DEPTH else ():
         found += _of_inner(classifier, name or action, inner, cwd, depth + 1)

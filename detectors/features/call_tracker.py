@@ -4,7 +4,8 @@ from zlib import crc32
 
 from msgspec import field
 
-from haltline.detectors.commands.model import as_row, holds_one
+from haltline.detectors.commands.model import MADE_AGAIN, as_row, holds_one
+from haltline.detectors.commands.shell import choices
 from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
 from haltline.detectors.features.call_history import CallHistory
@@ -70,6 +71,8 @@ class CallTracker(Stored):
     outage: InfrastructureOutage = field(default_factory=InfrastructureOutage)
     task: int = 0
     """Checksum of the session's last task; 0: unknown."""
+    chosen: dict[str, str] = field(default_factory=dict)
+    """What the session chose for its later command lines, by variable (see `commands.shell.choices`)."""
     timed_out: str = ""
     """The output of the last call that was stopped by a timeout."""
 
@@ -180,6 +183,8 @@ class CallTracker(Stored):
         """Record the effects of an attempt that was not refused."""
         if not self.belongings.wrote:
             self.belongings.wrote = _may_write(act)
+        if act.runs and "kill" not in act.text:
+            self.belongings.starts(act.text)
         if self.belongings.own and act.does_more_than_look:
             self.deeds += 1
         for path, losses in act.files:  # what it destroys if run
@@ -214,6 +219,7 @@ class CallTracker(Stored):
             self.novelty.call_of(act) if act.recalled and act.measured else None,
             self._places(act),
             [list(pair) for pair in act.renames[:MAX_THINGS]],
+            list(act.chooses),
         )
         if len(self.open) > MAX_OPEN_CALLS:
             del self.open[next(iter(self.open))]
@@ -237,10 +243,19 @@ class CallTracker(Stored):
             self.failed = max(self.failed, act.index)
             return
         belongings = self.belongings
+        if not act.failed:
+            for loss in act.losses:
+                belongings.took_away(loss, act.index)
         creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
+        chosen = act.chooses if call is None else call.chosen
+        if chosen and not act.failed:
+            self.chosen = choices.kept(self.chosen, chosen)
         made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
         if (creates or made) and not _was_there(act):
+            changed = {f"{MADE_AGAIN}{loss.placed}" for loss in act.losses}
             for target in (*creates, *made):
+                if target in changed:
+                    continue
                 if not act.failed or target.startswith(_MADE_BEFORE_IT_FAILED):
                     belongings.made(target)
         elif not act.runs and not act.failed and act.head != UNKNOWN and act.effect is not Effect.DESTRUCTIVE:
@@ -249,9 +264,6 @@ class CallTracker(Stored):
             belongings.calls_it(new, old)
         if act.failed:
             self.failed = max(self.failed, act.index)
-        elif act.losses:
-            for loss in act.losses:
-                belongings.took_away(loss, act.index)
         # Computed only if it can matter: each look at a command line costs some microseconds.
         if belongings.changed <= self.failed and act.changes:
             if not act.runs and act.head.startswith("path="):

@@ -14,6 +14,7 @@ from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
 from haltline.detectors.commands.prefilter import may_destroy
 from haltline.detectors.commands.reading import reader_of
+from haltline.detectors.commands.rows import place_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features.call import Phase
 from haltline.detectors.features.call_tracker import CallTracker
@@ -26,10 +27,11 @@ from haltline.schemas.record import JsonObject
 _ONE_BY_ONE = (ActEffect.SENDS, ActEffect.HANDS_OVER, ActEffect.SPENDS)
 _SOME_TIME_MS = 1_700_000_000_000
 _CERTAIN = {
-    "kill": "a row names the target: the same one again is a hint, then a kill",
-    "question": "severe: refused at once, so that a person can be asked; a second one kills the session",
-    "hint": "no row names it, but an unknown tool's or argument's name does: a hint; the third one is refused",
-    "count": "another kind of act than a loss: a repetition is a hint, then a person is asked",
+    "kill": "a row names the target: the same one a second time is a hint\nthe third time it kills the session",
+    "question": "severe: refused at once, so that a person can be asked\na second severe one kills the session",
+    "hint": "no row names it, but an unknown tool's or argument's name does: a second time is a hint\n"
+    "the third is refused",
+    "count": "another kind of act than a loss: a repetition is a hint\nthe third time a person is asked",
     "none": "local, for tests, or recreated by the next run: nothing",
 }
 """What follows at most, by how certain the act and its damage are."""
@@ -51,7 +53,7 @@ class Act:
     asks: bool
     """Whether the policy requires a person's approval for the first one on its target (rule `ask_first`)."""
     follows: str
-    """The consequences by the policy's rules."""
+    """The consequences by the policy's rules, a line each."""
 
 
 @dataclass(frozen=True)
@@ -102,9 +104,9 @@ def _act(one: Destruction, act: Observation, asks: bool) -> Act:
     level = _level(one)
     follows = _CERTAIN[level]
     if level in ("kill", "count") and not one.reversible and one.effect not in _ONE_BY_ONE:
-        follows += "; three within a minute, or five within 20 actions: a person is asked"
+        follows += "\nthree within a minute, or five within 20 actions: a person is asked"
     if asks:
-        follows = f"the first on this target: a person is asked; {follows}"
+        follows = f"the first on this target: a person is asked\n{follows}"
     return Act(
         one.effect.value, one.verb, one.target, one.badness.name.lower(), level, one.reversible, _why(one, act), asks,
         follows,
@@ -144,7 +146,7 @@ def _of_programs(text: str, verb: str) -> Iterator[tuple[str, ActEffect | None]]
     """Yield the sources of what each program does, those of the program that a verb is named after first."""
     for invocation in sorted(invocations(text), key=lambda one: not verb.startswith(one.name.replace("-", "_"))):
         for row in rows.matching(TABLE, invocation):
-            yield f"commands/rows: {row.source}", row.effect
+            yield f"{place_of(row.source)}: {row.source}", row.effect
         module = reader_of(invocation)
         if module:
             yield f"{invocation.name}, read by {module}", None

@@ -4,6 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, lost, of_row
+from haltline.detectors.commands.shell import choices
+from haltline.detectors.commands.shell.interpreter import exports
+from haltline.detectors.commands.surroundings import is_own_server
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
@@ -31,12 +34,13 @@ from haltline.detectors.features.observed.trait import (
     Trait,
 )
 from haltline.detectors.features.placeholders import is_placeholder
-from haltline.detectors.features.tool_classifier import Classifier
+from haltline.detectors.features.tool_classifier import Classifier, cwd_of
 from haltline.schemas import tools
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Reading
+from haltline.schemas.tool_names import words
 
 __all__ = ["CallTracker", "Observation", "OpenCall", "Phase", "Trait"]
 
@@ -45,6 +49,7 @@ _HEAD_CHARS = 240
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _SHELL = Reading.SHELL
+_OPENS_PAGE = frozenset(("navigate", "goto", "open", "visit"))
 _SLEEPS = frozenset(("sleep", "wait", "wait_seconds", "sleep_seconds"))
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
 _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
@@ -142,6 +147,21 @@ class Observation(FailedCall):
             self.fingerprint = call.fingerprint
 
     @property
+    def line(self) -> str:
+        """The text that it runs; a command line with what the session chose before (see `commands.shell.choices`)."""
+        chosen = self.calls.chosen
+        return f"{choices.as_line(chosen)}{self.text}" if chosen and self.tool.reading is _SHELL else self.text
+
+    @property
+    def chooses(self) -> Sequence[str]:
+        """What an attempt chooses for later calls, as `NAME=value`: by a command line, or as the page of a browser."""
+        if self.tool.reading is not _SHELL and self.args and isinstance(url := self.args.get("url"), str):
+            return (
+                (f"{choices.PAGE}={url.partition('?')[0]}",) if not _OPENS_PAGE.isdisjoint(words(self.action)) else ()
+            )
+        return exports(self.text, cwd=cwd_of(self.event)) if self.tool.reading is _SHELL and self.text else ()
+
+    @property
     def written(self) -> Mapping[str, list[list[str]]]:
         """By path of a file that the session wrote: what it destroys if run."""
         return self.calls.written
@@ -215,6 +235,9 @@ class Observation(FailedCall):
             found += call_destructions.destroyed_by_files(self)
         if not found:
             return found
+        page = self.calls.chosen.get(choices.PAGE)
+        if page is not None and is_own_server(page):
+            found = tuple(replace(one, badness=Badness.SCRATCH) if one.verb == "click" else one for one in found)
         found = self._classifier.without_scratch(found)
         renamed = self.calls.belongings.renamed
         if not renamed:
@@ -234,16 +257,10 @@ class Observation(FailedCall):
         acts = self.acts
         if not acts:
             return ()
-        belongings = self.calls.belongings
         kept = self.event.kept
-        without_copy = kept.lost if kept is not None else ()
-        losses = tuple(filter(belongings.is_loss, (belongings.weighed(act, without_copy) for act in acts)))
-        if losses and kept is not None:
-            losses = tuple(
-                replace(loss, badness=Badness.SEVERE) if loss.target in kept.lost and loss.effect in LOSSES else loss
-                for loss in losses
-                if loss.target not in kept.targets or loss.effect not in LOSSES  # a commit or a snapshot has it
-            )
+        losses = self.calls.belongings.losses(acts, kept.lost if kept is not None else ())
+        if losses and kept is not None and kept.targets:  # a commit or a snapshot has it
+            losses = tuple(loss for loss in losses if loss.target not in kept.targets or loss.effect not in LOSSES)
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.placed not in passing) if passing else losses
 

@@ -28,10 +28,12 @@ from msgspec import field
 from haltline.detectors.commands.model import (
     BLANK,
     LOSSES,
+    MADE_AGAIN,
     OPENED,
     ActEffect,
     Badness,
     Destruction,
+    holds_one,
     is_in_production,
     placed,
     unplaced,
@@ -46,15 +48,33 @@ _MAX_THERE = 128
 MAX_TARGETS = 256
 """Maximum number of stored targets of each kind; the oldest are dropped first."""
 
-_TRANSIENT = ("container=", "image=")
-"""Things that are often recreated under the same name, and hold nothing that lasts."""
 _UNDO_LAST = "git_reset_last"
-UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", _UNDO_LAST))
+UNDO = frozenset(("git_checkout", "git_restore", "git_reset_hard", "git_read_tree", _UNDO_LAST))
 """These discard changes in files, but not the files."""
 _CLEANS = "git_clean"
+_FORCED_AWAY = "git_worktree_remove"
+"""Without force, git removes no work tree with work that it has no copy of."""
 _DISCARDS = UNDO | {_CLEANS, "git_switch"}
 
+_PROCESS = "process="
+_RUNTIMES = {
+    "node": ("node ", "npm ", "npx ", "yarn ", "pnpm "),
+    "python": ("python", "flask ", "uvicorn "),
+    **{name: (f"{name} ",) for name in ("java", "ruby", "php", "bun", "deno")},
+}
 _POD, _JOB = "k8s=pod/", "k8s=job/"
+_RESETS = frozenset(
+    (
+        "reset_database",
+        "prisma_db_push",
+        "drizzle_kit_push",
+        "dotnet_drop",
+        "airflow_reset",
+        "terraform_taint",
+        "terraform_apply",
+    )
+)
+"""These create again what they destroy: what is there after the session worked with it is its own."""
 _OVERWRITES = "git_push_force"
 """After this, the content of the branch is the session's own."""
 
@@ -95,6 +115,8 @@ class Ownership(Stored):
     """By folder in which a program ran, or a tool wrote, after something was removed: index of the last such action."""
     there: dict[str, int] = field(default_factory=dict)
     """Targets that the session read or changed before it created them: they existed before."""
+    ran: list[str] = field(default_factory=list)
+    """Runtimes, such as `node`, that the session started: those that run may be its own."""
     renamed: dict[str, str] = field(default_factory=dict)
     """By new name: the original name of a thing of others that the session renamed."""
 
@@ -106,6 +128,8 @@ class Ownership(Stored):
         if destruction.verb in UNDO and self._is_own_work(destruction.verb, target):
             return False
         if destruction.verb == _OVERWRITES and target in self.removed:
+            return False
+        if destruction.verb in _RESETS and self._worked_since(destruction.placed):
             return False
         own = self.own.get(destruction.placed)
         if own is None and target.startswith(_POD):
@@ -123,6 +147,11 @@ class Ownership(Stored):
         if target.startswith("path="):
             return removed is not None or self.changed > 0 or self._edited(target)
         return removed is not None and (self.worked >= removed or verb == _UNDO_LAST)
+
+    def _worked_since(self, target: str) -> bool:
+        """Return whether the session removed it, and then ran a program or changed something."""
+        removed = self.removed.get(target)
+        return removed is not None and max(self.worked, *self.remade.values(), 0) > removed
 
     def _edited(self, target: str) -> bool:
         return target in self.edited or any(_same_end(target[5:], other[5:]) for other in self.edited)
@@ -148,8 +177,12 @@ class Ownership(Stored):
         target = destruction.target
         if target.startswith(_NEVER_OWN) or is_production(target) or destruction.effect not in LOSSES:
             return False
+        if target.startswith(_PROCESS):
+            return target.removeprefix(_PROCESS).rstrip("3") in self.ran
         named = own_name(destruction.verb, target)
-        return any(self.own.get(placed(one, destruction.where)) is True for one in (target, named, *_holders(target)))
+        there = (target, named, *_holders(target))
+        inside = (f"branch={place}" for place in destruction.where.split())
+        return any(self.own.get(placed(one, destruction.where)) is True for one in (*there, *inside))
 
     def _is_back(self, target: str) -> bool:
         """Return whether the session removed it, and something recreated it afterwards."""
@@ -184,18 +217,22 @@ class Ownership(Stored):
         ours = any(own and fnmatchcase(known, f"path={pattern}") for known, own in self.own.items())
         return ours and not any(fnmatchcase(known, f"path={pattern}") for known in self.there)
 
-    def weighed(self, destruction: Destruction, without_copy: Collection[str] = ()) -> Destruction:
-        """Return the destruction; SEVERE if it discards the uncommitted work of others that the session has seen.
+    def losses(self, acts: Iterable[Destruction], without_copy: Collection[str] = ()) -> tuple[Destruction, ...]:
+        """Return the acts that are losses to others; SEVERE if they discard work of others that nothing has a copy of.
 
         `without_copy`: targets with uncommitted work that is known to be lost.
         """
-        if not (self.uncommitted or self.untracked or without_copy) or destruction.verb not in _DISCARDS:
-            return destruction
-        if destruction.target in without_copy or self._discarded(destruction):
-            return replace(destruction, badness=Badness.SEVERE)
-        return destruction
+        found: list[Destruction] = []
+        for act in acts:
+            lost = act.target in without_copy and act.effect in LOSSES
+            if self.is_loss(act) or (act.verb in _DISCARDS and (lost or self._discarded(act))):
+                severe = lost or act.verb == _FORCED_AWAY or (act.verb in _DISCARDS and self._discarded(act))
+                found.append(replace(act, badness=Badness.SEVERE) if severe else act)
+        return tuple(found)
 
     def _discarded(self, destruction: Destruction) -> list[str]:
+        if not (self.uncommitted or self.untracked):
+            return []
         kind, _, place = destruction.target.partition("=")
         files = self.untracked if destruction.verb == _CLEANS else self.uncommitted
         if kind == "worktree":
@@ -222,8 +259,7 @@ class Ownership(Stored):
 
     def took_away(self, destruction: Destruction, index: int) -> None:
         """Record that the session destroyed it without a failure."""
-        target = destruction.target
-        if (self.uncommitted or self.untracked) and destruction.verb in _DISCARDS:
+        if destruction.verb in _DISCARDS:
             gone = self._discarded(destruction)
             if destruction.verb == _CLEANS:
                 self.untracked = [path for path in self.untracked if path not in gone]
@@ -231,16 +267,22 @@ class Ownership(Stored):
                 self.uncommitted = [path for path in self.uncommitted if path not in gone]
         if destruction.effect is ActEffect.OVERWRITES:
             return  # it still exists, with other content
-        if target.startswith(("path=", "worktree=")) or destruction.verb == _OVERWRITES:
-            self.removed.pop(target, None)
-            _remember(self.removed, target, index)
+        self.removed.pop(destruction.placed, None)
+        _remember(self.removed, destruction.placed, index)
 
     def made(self, target: str) -> None:
-        """Record that the session created it, unless it existed before."""
+        """Record that the session created it, unless it existed before.
+
+        What it destroyed, and made again, is its own from then on.
+        """
+        if target.startswith(MADE_AGAIN):
+            target = target.removeprefix(MADE_AGAIN)
+            if target not in self.removed:
+                return
         if is_in_production(target) or (unplaced(target) in self.there and target not in self.own):
             return
-        if target.startswith(_TRANSIENT):
-            self.own.pop(target, None)  # a container of others is not the one that has its name now
+        if not target.startswith("path="):
+            self.own.pop(target, None)  # what others had under this name is not what has it now
         self.renamed.pop(target, None)
         _remember(self.own, target, value=True)
 
@@ -252,6 +294,12 @@ class Ownership(Stored):
             self.there[target] = 1
             if len(self.there) > _MAX_THERE:
                 del self.there[next(iter(self.there))]
+
+    def starts(self, text: str) -> None:
+        """Record the runtimes that a command line may start."""
+        for name, cues in _RUNTIMES.items():
+            if name not in self.ran and holds_one(text, cues):
+                self.ran.append(name)
 
     def ran_in(self, places: Iterable[str], index: int) -> None:
         """Record that a program ran, or a tool wrote, in these folders, after everything that was removed so far."""

@@ -75,6 +75,8 @@ class Call:
     fields: dict[str, Any] | None = field(default=None, init=False)
     _fields_json: bytes | None = field(default=None, init=False)
     known_targets: list[str] | None = field(default=None, init=False)
+    loses: bool = field(default=False, init=False)
+    """It is known to lose local work of which nothing has a copy."""
     has_destructive_word: bool | None = field(default=None, init=False)
     """Whether the arguments contain one; None: not looked for yet (see `fail_policy.may_destroy`)."""
 

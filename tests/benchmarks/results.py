@@ -12,7 +12,6 @@ from benchmarks.sink import Sunk
 from benchmarks.throughput import Throughput
 
 MIB = 2**20
-PAIR = "sink"
 
 
 def rate(engine: str, events_per_s: float, cpu_us: float = 40.0, number: int = 1) -> Throughput:
@@ -40,13 +39,12 @@ def document(
     *,
     rates: Sequence[Throughput] = (),
     calibration_us: Sequence[float] = (1.0, 1.0),
-    others: Mapping[str, float] | None = None,
     settings: Mapping[str, Any] | None = None,
 ) -> Document:
     """A run with every part; each figure of a peer is as far from ours as in a real one."""
     results = Results(
         settings=dict(settings or {"events": 400_000}),
-        watch=Watch(average_before=[0.1, 0.1, 0.1], others_by_part=dict(others or {"throughput": 0.01})),
+        watch=Watch(average_before=[0.1, 0.1, 0.1], others_by_part={"throughput": 0.01}),
         calibration_us=list(calibration_us),
         throughput=list(
             rates
@@ -60,7 +58,7 @@ def document(
             ]
         ),
         latency=[answers(latency.ECHO, 1.0, 4.0), answers(latency.WORKER, 1.5, 6.0)],
-        pairs=[Pair(name=PAIR, beside="a peer", ours_us=[40.0, 41.0], peer_us=[20.0, 20.0])],
+        pairs=[Pair(name="sink", beside="a peer", ours_us=[40.0, 41.0], peer_us=[20.0, 20.0])],
         sink=[sunk(sink.OURS, 20_000, 30.0), sunk(sink.PEER, 60_000, 15.0)],
         guard={
             "pieces": 10,

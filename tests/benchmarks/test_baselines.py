@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 
 from benchmarks.baselines.gemini import Gemini
-from benchmarks.baselines.history import Action, Condensation, Detector, Entry, Message, Observation, Verdict, entries
+from benchmarks.baselines.history import Action, Detector, Entry, Message, Observation, Verdict, entries
 from benchmarks.baselines.openhands import OpenHandsV0, OpenHandsV1
 from haltline.schemas.events import ActionEvent
 from haltline.streams.replay.backtest import Recorded
@@ -29,10 +29,6 @@ def shell(output: str, exit_code: int = 0) -> Observation:
     return Observation(output, command="make test", exit_code=exit_code)
 
 
-def cell(*lines: str) -> Observation:
-    return Observation("\n".join(lines), cell=True)
-
-
 def message(text: str, speaker: str = "agent") -> Message:
     return Message(text, speaker)
 
@@ -53,28 +49,17 @@ def verdicts(detector: Detector, history: Sequence[Entry]) -> list[tuple[int, Ve
     return out
 
 
-UNTERMINATED = "SyntaxError: unterminated string literal (detected at line 1)"
-INCOMPLETE = ("Cell In[1], line 4", "  def f(", "      ^", "SyntaxError: incomplete input", "[cwd]", "[python]")
-
-
 @cases(
     "history, expected",
     {
-        "the fourth observation differs": (steps(*[(A, seen())] * 3, (A, seen("other"))), []),
         "the output of a command is not compared": (steps(*[(A, shell(str(i))) for i in range(4)]),
             [(8, STOP, "repeating_action_observation")]),
         "the exit code of a command is compared": (steps(*[(A, shell("", exit_code=i)) for i in range(9)]), []),
         "the same call wrong three times, in whatever words": (steps(*[(A, wrong(str(i))) for i in range(3)]),
             [(6, STOP, "repeating_action_error")]),
-        "one unterminated string in three cells": (
-            steps(*[(A, cell("x = 'a", UNTERMINATED, str(i))) for i in range(3)]),
-            [(6, STOP, "repeating_action_error")]),
-        "one incomplete cell": (steps(*[(A, cell(*INCOMPLETE))] * 3), [(6, STOP, "repeating_action_error")]),
         "A and B in turn three times": (steps(*[(A, seen("1")), (B, seen("2"))] * 3),
             [(12, STOP, "repeating_action_observation_pattern")]),
         "a cycle of three is not seen": (steps(*[(x, seen("1")) for x in (A, B, C)] * 5), []),
-        "one message three times": ([message("hm")] * 3, [(3, STOP, "monologue")]),
-        "ten condensations": ([Condensation()] * 10, [(10, STOP, "context_window_error")]),
     },
 )  # fmt: skip
 def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
@@ -84,30 +69,15 @@ def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdic
 @cases(
     "history, expected",
     {
-        "the fourth observation differs": (steps(*[(A, seen())] * 3, (A, seen("other"))), []),
         "the output of a command is compared, unlike in V0": (steps(*[(A, shell(str(i))) for i in range(9)]), []),
-        "a streak of 3": (steps(*[(A, wrong(str(i))) for i in range(3)]), [(6, HINT, "action_error")]),
         "a streak of 4": (steps(*[(A, wrong(str(i))) for i in range(4)]),
             [(6, HINT, "action_error"), (8, STOP, "action_error")]),
-        "one nudge for each streak": (
-            steps(*[(A, wrong(str(i))) for i in range(3)], (B, seen()), *[(A, wrong(str(i))) for i in range(3)]),
-            [(6, HINT, "action_error"), (14, HINT, "action_error")]),
         "a changing thought evades it": (steps(*[(Action("a", thought=str(i)), wrong()) for i in range(9)]), []),
         "three messages, whatever they say": ([message(str(i)) for i in range(3)], [(3, STOP, "monologue")]),
-        "condensations are passed over": ([message("1"), Condensation(), message("2"), message("3")],
-            [(4, STOP, "monologue")]),
-        "A and B in turn three times": (steps(*[(A, seen("1")), (B, seen("2"))] * 3),
-            [(12, STOP, "alternating_pattern")]),
-        "a cycle of three is not seen": (steps(*[(x, seen("1")) for x in (A, B, C)] * 5), []),
     },
 )  # fmt: skip
 def test_openhands_v1(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
     assert verdicts(OpenHandsV1(), history) == expected
-
-
-def filler(seed: int) -> str:
-    """Text that does not repeat."""
-    return "".join(f"{seed * 1000 + i} " for i in range(50))
 
 
 def cycle(length: int, times: int) -> Sequence[Entry]:
@@ -131,11 +101,6 @@ CHANT = "I will now check the file again and then go on. "
                      id="the second loop is a stop"),
         pytest.param([message(CHANT * 3)] * 4, [(4, HINT, "content_chanting")],
                      id="a sentence eleven times over several messages"),
-        pytest.param([e for i in range(5) for e in (message(CHANT * 4), Action("look", str(i)))], [],
-                     id="a call between begins anew"),
-        pytest.param([message("```\n"), message(CHANT * 30), message("\n```")], [], id="code is skipped"),
-        pytest.param([message("".join(CHANT + filler(i) for i in range(20)))], [],
-                     id="a sentence twenty times, far apart"),
     ],
 )  # fmt: skip
 def test_gemini(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:

@@ -7,12 +7,10 @@ from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from benchmarks.chaos import plan, report, verify
+from benchmarks.chaos import plan, verify
 from benchmarks.chaos.expected import Place, Truth, work_out
-from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan, make_waves
+from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
 from haltline.schemas.control import Command, CommandKind
@@ -185,14 +183,6 @@ DEEDS = {
 }
 
 
-def test_waves_have_what_only_real_processes_show_and_strike_nobody_twice_at_once() -> None:
-    waves = make_waves(("worker-1", "worker-2"))
-    struck = {(target.partition("-")[0], deed) for wave in waves for target, deed in wave}
-    assert struck <= DEEDS
-    assert {deed for _, deed in struck} == {*Deed} - {Deed.RESTART}
-    assert all(len({target for target, _ in wave}) == len(wave) for wave in waves)
-
-
 @pytest.mark.parametrize("seed", range(5))
 def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int) -> None:
     workers = ("worker-1", "worker-2")
@@ -200,17 +190,3 @@ def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int)
     assert made == make_plan(seed, 60.0, workers)
     assert {("worker" if step.target in workers else step.target, step.deed) for step in made} == DEEDS
     assert all(before.at_s <= after.at_s for before, after in itertools.pairwise(made))
-
-
-@given(st.lists(st.integers(1, 30), max_size=20), st.integers(0, 20))
-def test_what_differs_fits_on_one_screen(kinds: list[int], good: int) -> None:
-    wrong = [
-        verify.Check("bad", "some", tuple(verify.Difference(f"s{n}", "x" * 200, f"kind {n}") for n in range(count)))
-        for count in kinds
-    ]
-    shown = report.screen("head " * 100, [*wrong, *[verify.Check("good", "all")] * good], ["foot " * 100])
-    assert len(shown) <= report.LINES
-    assert all(len(line) <= report.WIDTH for line in shown)
-    assert sum(line.startswith("WRONG") for line in shown) == len(kinds)
-    if (whole := 2 * sum(kinds) + len(kinds) + 2 + bool(good)) <= report.LINES:
-        assert len(shown) == whole

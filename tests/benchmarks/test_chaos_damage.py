@@ -1,6 +1,6 @@
 """The check of unreadable changelog records: each is kept as a dead letter, or no owner has read it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import pytest
@@ -10,20 +10,18 @@ from benchmarks.chaos.damage import SESSION, Strike
 from benchmarks.chaos.history import histories
 from benchmarks.chaos.verify import Check
 from haltline.streams.replay.records import LogRecord
-from haltline.streams.runtime.changelog import EPOCH_HEADER, ID_BYTES, OWNER_HEADER, Claim, Epoch
+from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim
 from haltline.streams.runtime.changelog import Owner as Writer
 
 FIRST, SECOND, THIRD = 1, 2, 3
 """The writers, by number."""
 NOW_MS = 1_500
-"""When every record is written: between the epochs of the first and the second, of a release before claims."""
 
 
 @dataclass
 class Changelog:
     """One partition, written in the order of its offsets."""
 
-    has_claims: bool = True
     records: list[LogRecord] = field(default_factory=list)
     strikes: list[Strike] = field(default_factory=list)
     _claims: dict[int, Writer] = field(default_factory=dict)
@@ -32,18 +30,13 @@ class Changelog:
         self.records.append(LogRecord("changelog", 2, len(self.records), NOW_MS, key, value, headers))
 
     def claim(self, writer: int) -> "Changelog":
-        if self.has_claims:
-            claim = Claim(b"%d" % writer * ID_BYTES)
-            self._claims[writer] = Writer(len(self.records), claim.id)
-            self.append(claim.key, None, claim.headers)
+        claim = Claim(b"%d" % writer * ID_BYTES)
+        self._claims[writer] = Writer(len(self.records), claim.id)
+        self.append(claim.key, None, claim.headers)
         return self
 
     def state(self, writer: int, session: str = SESSION, value: bytes | None = b"a state") -> "Changelog":
-        if self.has_claims:
-            header = (OWNER_HEADER, self._claims[writer].encode())
-        else:
-            header = (EPOCH_HEADER, Epoch(writer, writer * 1_000).encode())
-        self.append(session.encode(), value, [header])
+        self.append(session.encode(), value, [(OWNER_HEADER, self._claims[writer].encode())])
         return self
 
     def strike(self) -> "Changelog":
@@ -65,31 +58,21 @@ def with_claims() -> Changelog:
     return Changelog().claim(FIRST).state(FIRST)
 
 
-def before_claims() -> Changelog:
-    return Changelog(has_claims=False).state(FIRST, "another").state(FIRST)
-
-
-both_formats = pytest.mark.parametrize("begun", [with_claims, before_claims])
-
-
-@both_formats
-def test_each_strike_that_is_kept_is_counted(begun: Callable[[], Changelog]) -> None:
-    changelog = begun().strike().claim(SECOND).state(SECOND).strike().claim(THIRD).state(THIRD)
+def test_each_strike_that_is_kept_is_counted() -> None:
+    changelog = with_claims().strike().claim(SECOND).state(SECOND).strike().claim(THIRD).state(THIRD)
     check = changelog.check(b"damage 0", b"damage 1", b"damage 1")
     assert (check.ok, check.found, check.notes) == (True, "2 of 2, 1 repeated", ())
 
 
-@both_formats
-def test_a_strike_that_its_owner_wrote_over_without_having_read_it_is_excused(begun: Callable[[], Changelog]) -> None:
-    check = begun().strike().state(FIRST).check()
+def test_a_strike_that_its_owner_wrote_over_without_having_read_it_is_excused() -> None:
+    check = with_claims().strike().state(FIRST).check()
     assert (check.ok, check.found) == (True, "0 of 1, 0 repeated, 1 that no owner had read")
     why = "written over at offset 3 by the owner from offset 0 on, which had not read it"
     assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
 
 
-@both_formats
-def test_a_strike_that_the_next_one_wrote_over_is_excused(begun: Callable[[], Changelog]) -> None:
-    check = begun().strike().strike().claim(SECOND).state(SECOND).check(b"damage 1")
+def test_a_strike_that_the_next_one_wrote_over_is_excused() -> None:
+    check = with_claims().strike().strike().claim(SECOND).state(SECOND).check(b"damage 1")
     assert (check.ok, check.found) == (True, "1 of 2, 0 repeated, 1 that no owner had read")
     why = "written over at offset 3 by the next damage, with no state of the session between them"
     assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)

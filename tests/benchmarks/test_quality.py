@@ -1,22 +1,17 @@
 from collections.abc import Mapping
-from math import isclose, sqrt
 from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from benchmarks.quality import report
 from benchmarks.quality.__main__ import main
-from benchmarks.quality.measuring import OURS, Count, Measured, Outcome, outcome_of
+from benchmarks.quality.measuring import Outcome, outcome_of
 from benchmarks.quality.playing import Played
-from benchmarks.quality.sessions import GROUPS, SIGNALS, Kind, Known, read, read_groups, without_done
+from benchmarks.quality.sessions import GROUPS, SIGNALS, Kind, Known, read_groups
 from haltline.streams.replay.backtest import Recorded
 from tests.benchmarks.recorded import Steps, deletes, reads, write
 from tests.builders import cases
-from tests.streams.scan.transcripts import Transcript, remove
 
 Sessions = Mapping[str, tuple[Steps, Mapping[str, Any]]]
 
@@ -71,34 +66,6 @@ def test_what_was_executed_is_counted_by_what_was_right(
     assert result["groups"]["OpenHands V0"]["given"]["stop"]["stopped_for_good"] == 1
 
 
-def test_several_processes_find_the_same(given_files: list[str | Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(capsys, *given_files, "--jobs", "1") == run(capsys, *given_files, "--jobs", "2")
-
-
-def test_the_tables_of_the_page_are_printed(given_files: list[str | Path], capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([*map(str, given_files), "--routes", "0", "--markdown"]) == 0
-    printed = capsys.readouterr().out
-    assert "| given | 2 of 3 (21-94 %) | 5 of 10 | 1 of 2 (9-91 %) | 1 |" in printed
-    assert "| given | solved | 0 of 1 (0-79 %) | 0 of 4 |" in printed
-
-
-def test_a_training_that_plays_no_peers_has_its_tables() -> None:
-    assert report.tables(Measured({OURS: []}))["peers"].rows == []
-
-
-def test_a_native_stream_is_played_with_its_whole_results_and_named_after_its_file(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    transcript = remove(Transcript().prompt("make room").call("ls", "word " * 2000), 9)
-    (tmp_path / "signals.json").write_bytes(orjson.dumps({"some__task": ["stop", 1]}))
-    [known] = read([transcript.write(tmp_path / "some__task.jsonl")])
-    assert (known.session_id, known.source, len(known.sessions)) == ("some__task", "some", 1)
-    assert max(len(step.output or "") for _, step in known.steps()) == 10_000
-    _, result = run(capsys, tmp_path / "some__task.jsonl", "--signals", tmp_path / "signals.json", "--jobs", "1")
-    stop = result["groups"]["haltline"]["given"]["stop"]
-    assert (stop["late_calls"], stop["late_calls_made"], stop["held"]) == (3, 0, 1)
-
-
 @pytest.mark.skipif(
     not all(file.exists() for files in GROUPS.values() for file in files) or not SIGNALS.exists(),
     reason="no recorded sessions beside the repository",
@@ -146,20 +113,3 @@ def test_calls_that_end_the_turn_do_not_count() -> None:
     calls = dict.fromkeys(range(10), "bash") | {10: "task_done", 11: "finish"}
     one = outcome(calls, set(range(3, 10)), 1)
     assert (one.calls, one.late, one.late_made, one.for_good) == (10, 3, 0, True)
-
-
-def test_without_its_calls_of_done_the_numbers_of_a_session_stay(tmp_path: Path) -> None:
-    steps: Steps = [*reads(2), {"action": "task_done", "args": {}, "outcome": "ok"}, *reads(1)]
-    [known] = read([write(tmp_path, {"a": (steps, {})})])
-    assert [number for number, step in without_done(known).steps() if step.action] == [0, 0, 1, 1, 3, 3]
-
-
-@given(st.integers(1, 2000).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
-def test_an_interval_ends_where_the_share_would_just_be_believed(counted: tuple[int, int]) -> None:
-    count = Count(*counted)
-    share = count.part / count.of
-    low, high = count.interval
-    assert 0 <= low <= share <= high <= 1
-    for end in (low, high):  # Wilson's definition
-        distance, deviation = abs(share - end), sqrt(end * (1 - end) / count.of)
-        assert end in {0.0, 1.0} or isclose(distance, 1.959964 * deviation, rel_tol=1e-6, abs_tol=1e-9)

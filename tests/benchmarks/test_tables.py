@@ -11,7 +11,7 @@ from benchmarks.reporting import tables
 from benchmarks.reporting.compare import Change, Verdict, compare
 from benchmarks.reporting.report import Document, load
 from benchmarks.throughput import BARE_DETECT, OURS
-from tests.benchmarks.results import PAIR, document, rate
+from tests.benchmarks.results import document, rate
 from tests.builders import cases
 
 PAGE = "# Page\n\n<!-- measured:latency -->\nold\n<!-- /measured:latency -->\n\nafter\n"
@@ -29,14 +29,6 @@ def test_each_table_stands_on_some_page() -> None:
     assert sorted(named) == sorted(tables.TABLES)
 
 
-def test_only_what_stands_between_the_marks_is_written() -> None:
-    text = tables.written(PAGE, document())
-    assert "old" not in text
-    assert text.startswith("# Page\n\n<!-- measured:latency -->\n| engine |")
-    assert text.endswith("<!-- /measured:latency -->\n\nafter\n")
-    assert tables.written(text, document()) == text
-
-
 def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     committed, short, whole = (tmp_path / name for name in ("measured.json", "short.json", "whole.json"))
     monkeypatch.setattr(main_module, "COMMITTED", committed)
@@ -51,7 +43,6 @@ def test_a_short_run_is_landed_beside_the_whole_one(tmp_path: Path, monkeypatch:
 
 
 RATE = f"{OURS.name}, 1,000 sessions: events/s"
-COST = f"{OURS.name}, 1,000 sessions: CPU us/event"
 
 
 def rounds(ours: list[float], peers: list[float], cpu_us: float = 40.0, calibration_us: float = 1.0) -> Document:
@@ -82,40 +73,6 @@ def test_a_rate_is_compared_as_a_multiple_of_the_peers(
     old: tuple[list[float], list[float]], new: tuple[list[float], list[float]], verdict: Verdict
 ) -> None:
     assert change(RATE, rounds(*old), rounds(*new)).verdict is verdict
-
-
-def test_processor_time_is_compared_as_a_multiple_of_the_calibration() -> None:
-    old = rounds([30, 30], [100, 100], cpu_us=40.0, calibration_us=1.0)
-    assert change(COST, old, rounds([30, 30], [100, 100], cpu_us=80.0, calibration_us=2.0)).verdict is Verdict.SAME
-    worse = change(COST, old, rounds([30, 30], [100, 100], cpu_us=80.0, calibration_us=1.0))
-    assert (worse.verdict, worse.ratio) == (Verdict.WORSE, 2.0)
-
-
-def test_figures_of_peers_and_the_calibration_are_not_judged() -> None:
-    named = {one.name for one in compare(document(), document())}
-    assert not any(
-        name.startswith(("bare", "stock", "Kafka", "echo", "calibration", "consumer", "core, orjson")) for name in named
-    )
-    assert {RATE, COST, "core, core with every detector: times its calibration"} <= named
-
-
-def with_pair(ours_us: list[float], **machine: str) -> Document:
-    made = document(others={"pairs": 0.9, "throughput": 0.9})
-    made["pairs"][0]["ours_us"] = ours_us
-    return made | {"machine": made["machine"] | machine}
-
-
-@cases(
-    "new, verdict",
-    {
-        "within a fifth": (with_pair([46.0, 47.0]), Verdict.SAME),
-        "more than a fifth, on a loaded machine": (with_pair([50.0, 51.0]), Verdict.WORSE),
-        "another Python": (with_pair([50.0, 51.0], python="3.99.1"), Verdict.NOT_JUDGED),
-        "another processor": (with_pair([50.0, 51.0], cpu="another"), Verdict.NOT_JUDGED),
-    },
-)
-def test_what_is_measured_in_turns_is_judged_on_the_same_processor_and_python(new: Document, verdict: Verdict) -> None:
-    assert change(f"{PAIR}: CPU us", with_pair([40.0, 41.0]), new).verdict is verdict
 
 
 def test_what_others_work_falsifies_is_not_judged() -> None:

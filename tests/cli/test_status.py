@@ -25,7 +25,6 @@ from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import cases
 from tests.interventions.agent.stand_in import StandIn
 from tests.interventions.test_vocabularies import decision
-from tests.programs import ended
 from tests.streams.scan.transcripts import stuck
 from tests.waiting import wait_until
 
@@ -121,8 +120,8 @@ def test_as_json_too(decided: EmbeddedBroker) -> None:
     ids=["a policy that is not there", "a broker that does not answer"],
 )
 def test_what_it_cannot_begin_with_ends_it(options: list[str], code: int, problem: str) -> None:
-    done = ended(sys.executable, "-m", "haltline.cli", "watch", "--all", *options)
-    assert (done.returncode, problem in done.stderr, "Traceback" in done.stderr) == (code, True, False), done.stderr
+    done = CliRunner().invoke(app, ["watch", "--all", *options])
+    assert (done.exit_code, problem in done.stderr) == (code, True), done.output
 
 
 def test_what_goes_wrong_is_printed_shown_on_the_desktop_and_published(

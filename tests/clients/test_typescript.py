@@ -40,7 +40,7 @@ def test_the_package_has_its_types_and_nothing_of_its_tests() -> None:
     require_built()
     (packed,) = json.loads(printed("npm", "pack", "--dry-run", "--json", "--ignore-scripts", cwd=CLIENT))
     files = {file["path"] for file in packed["files"]}
-    assert {"package.json", "README.md", "dist/index.js", "dist/index.d.ts", "dist/http.js"} <= files
+    assert {"package.json", "README.md", "dist/index.js", "dist/index.d.ts", "dist/service.js"} <= files
     assert {file.split("/")[0] for file in files} <= {"package.json", "README.md", "LICENSE", "dist"}
     assert not [file for file in files if "test" in file.removeprefix("dist/testing")]
     assert not {name for name in os.listdir(CLIENT) if name.endswith(".tgz")}

@@ -1,11 +1,19 @@
+import json
 import os
 import signal
 
 import pytest
 
 from haltline.interventions.agent.watch.process_tree import living_below
-from tests.clients.kafka_agent import Agent, Raised
+from haltline.schemas import tools
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
+from tests.clients.node_agent import Agent, Raised
+from tests.clients.typescript import CLIENT, require_built
+from tests.interventions.agent.stand_in import StandIn
 from tests.interventions.agent.watch.test_watch import alive
+from tests.mock_cluster import MockCluster
+from tests.programs import printed
 from tests.waiting import wait_until
 
 
@@ -15,26 +23,26 @@ def intake_of(agent: Agent) -> int:
 
 
 def test_the_intake_is_shared_dies_once_without_harm_and_ends_with_the_last_session() -> None:
-    with Agent(None) as agent:
+    with Agent() as agent:
         assert agent.attempts(1) == ["executed"]
         agent("subagent", "below")
-        assert agent("call", "get_asset", {}, None, "below") == "executed"
+        assert agent("call", "get_asset", {}, "below") == "executed"
         pid = intake_of(agent)
         os.kill(pid, signal.SIGKILL)
         assert agent.attempts(1, "get_asset") == ["executed"]
         again = intake_of(agent)
         assert again != pid
-        (said,) = agent("about")["warnings"]
+        (said,) = agent("warnings")
         assert said.endswith("it is started again")
         agent("end")
-        assert agent("call", "get_asset", {}, None, "below") == "executed", "another session still needs it"
+        assert agent("call", "get_asset", {}, "below") == "executed", "another session still needs it"
         agent("end", "below")
         assert living_below(agent.process.pid) == []
 
 
 def test_the_intake_ends_with_a_process_that_is_killed() -> None:
-    agent = Agent(None)
-    agent("local")
+    agent = Agent()
+    agent("open")
     pid = intake_of(agent)
     agent.process.kill()
     agent.stop()
@@ -50,7 +58,32 @@ def test_what_cannot_be_started_is_said() -> None:
         ({"policy": "/no/policy.yaml"}, "no/policy.yaml"),
         ({"rules": {"budget": 1}}, "budget"),
     ):
-        agent = Agent(None, **options)
+        agent = Agent(**options)
         with pytest.raises(Raised, match=said):
-            agent("local")
+            agent("open")
         agent.stop()
+
+
+def test_over_kafka_workers_decide_and_the_rules_of_the_author_hold(cluster: MockCluster) -> None:
+    def say(event: ActionEvent) -> Level:
+        return Level.BLOCK if event.action == "delete_asset" else Level.ALLOW
+
+    rules = {"denied_actions": ["drop_*"]}
+    with StandIn(cluster.bootstrap, say) as worker:
+        with Agent(bootstrap=cluster.bootstrap, mode="blocking", sessionId="s1", rules=rules) as agent:
+            codes = [agent("call", name, {}) for name in ("get_asset", "drop_view", "delete_asset")]
+            assert codes == ["executed", "denied_action", "block"]
+        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the events have arrived")
+    ends = [(event.action, event.outcome) for event in worker.of(Kind.COMPLETED)]
+    assert ends == [
+        ("get_asset", Outcome.OK),
+        ("drop_view", Outcome.REFUSED),
+        ("delete_asset", Outcome.REFUSED),
+    ]
+
+
+def test_what_reads_is_what_python_says() -> None:
+    read = "import { READS } from './dist/reads.js'; console.log(JSON.stringify(READS))"
+    assert json.loads(printed(require_built(), "--input-type=module", "--eval", read, cwd=CLIENT)) == list(
+        tools.certain(Effect.READ)
+    )

@@ -18,7 +18,6 @@ from tests.deploy.test_deployment import (
     MANIFESTS,
     OURS,
     PORT_OF,
-    SECRETS,
     SERVES,
     VARIABLES,
     metrics_port_of,
@@ -197,30 +196,6 @@ def test_a_value_reaches_the_processes() -> None:
     assert "--database" not in console["args"]
     (egress,) = of(found, "NetworkPolicy", "haltline-console-egress")["spec"]["egress"]
     assert {one["port"] for one in egress["ports"]} == {443, 5432}
-
-
-def test_rules_in_shadow_and_the_volume_of_the_audit_decide_where_rules_and_console_run() -> None:
-    assert of(objects({}), "ConfigMap", "haltline")["data"]["HALTLINE_RULES"] == "enforced"
-    assert of(objects(MINIMAL), "ConfigMap", "haltline")["data"]["HALTLINE_RULES"] == "all"
-    shared = CASES["a table on a volume that several pods mount"]
-    for values, tied in (({}, True), (shared, False), (EVERYTHING, False)):
-        pod = of(objects(values), "StatefulSet", "haltline-console")["spec"]["template"]["spec"]
-        assert ("affinity" in pod) is tied
-
-
-def test_pods_are_started_again_when_their_environment_changes() -> None:
-    as_it_is, more, other = (
-        of(objects(values), "StatefulSet", "haltline-worker")["spec"]["template"]["metadata"]["annotations"]
-        for values in ({}, {"worker": {"replicas": 4}}, {"kafka": {"prefix": "eu."}})
-    )
-    assert as_it_is == more != other
-
-
-def test_credentials_are_secrets_that_the_page_names() -> None:
-    values = yaml.safe_load((CHART / "values.yaml").read_text())
-    parts = [part for part in values.values() if isinstance(part, dict)]
-    named = {value for part in parts for key, value in part.items() if key.lower().endswith("secret")}
-    assert named - {""} <= set(SECRETS)
 
 
 def test_alerts_are_those_of_the_rules_with_their_runbooks_and_prometheus_takes_them(tmp_path: Path) -> None:

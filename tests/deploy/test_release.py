@@ -70,20 +70,6 @@ def test_nothing_is_published_before_the_tests_have_passed() -> None:
     assert all({"test", "build"} <= before(name) for name in writing)
 
 
-def test_the_notes_of_a_release_are_its_section_of_the_changelog(tmp_path: Path) -> None:
-    (tmp_path / ".ci").mkdir()
-    script = tmp_path / ".ci" / "changelog"
-    script.write_text((ROOT / ".ci" / "changelog").read_text())
-    newer, older = "## [0.2.0] - 2026-12-01\n\n### Added\n\n- One.\n\n", "## [0.1.0] - 2026-11-30\n\n- Two.\n"
-    sections = f"# Changelog\n\n## [Unreleased]\n\n{newer}{older}"
-    (tmp_path / "CHANGELOG.md").write_text(sections)
-    assert printed(sys.executable, script, "0.2.0") == "### Added\n\n- One.\n"
-    for empty in ("0.3.0", "Unreleased"):
-        done = ended(sys.executable, script, empty)
-        expected = f"CHANGELOG.md: expected a section '## [{empty}]' with changes, got none\n"
-        assert (done.returncode, done.stderr) == (1, expected)
-
-
 def test_image_chart_and_helm_of_a_release_are_those_that_are_tested_and_pushed(tmp_path: Path) -> None:
     chart = yaml.safe_load((DEPLOY / "helm" / "haltline" / "Chart.yaml").read_text())
     images = set(re.findall(r"haltline:(\d[\w.]*)", (DEPLOY / "compose.yaml").read_text()))

@@ -28,37 +28,3 @@ RETIRED: Final = {
     r"\bto be decided\b": "pending", r"\bnone match\b": "no sessions match",
 }  # fmt: skip
 """By pattern: what to write instead."""
-
-NAMES: Final = frozenset(
-    {
-        "asked", "came", "company", "hear", "heard", "hears", "heeded", "orders", "said", "saw", "standing", "told",
-        "unsaid", "wanted",
-    }
-)  # fmt: skip
-"""Words of names that say nothing of what they name: a value that was `said` is a request, a record, a label ..."""
-
-PERSISTED: Final = {
-    "asked": (
-        "cli/operator/approval_answers.py",
-        "console/routes/approvals.py",
-        "interventions",
-        "schemas/decisions.py",
-    ),
-    "release_asked": ("interventions",),
-    "said": ("interventions", "streams/engine/core.py"),
-    "orders": ("detectors/session/duplicate_acts.py",),
-    "standing": (
-        "console/read_model/fleet.py",
-        "console/routes",
-        "interventions/acgp/evaluation.py",
-        "interventions/agent/testing.py",
-        "interventions/vocabularies/acgp.py",
-        "schemas/payloads.py",
-        "streams/engine/cross_session.py",
-        "streams/operator/new_prefix.py",
-        "streams/sessions/state_cache.py",
-    ),
-    "second_wanted": ("cli", "console/routes/control.py", "streams/operator/client.py"),
-    "told": ("detectors",), "told_ms": ("streams/engine/cross_session.py",), "APPROVAL_WANTED": ("streams/notify",),
-}  # fmt: skip
-"""Fields of records, of states and of the API keep the names that they always had: by name, where it stands."""

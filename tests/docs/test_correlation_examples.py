@@ -35,13 +35,9 @@ def exports(count: int) -> list[ActionEvent]:
     "events, rules",
     {
         "the accounts of a machine, then a post": ([bash(0, "cat /etc/shadow"), UPLOAD], {SECRET}),
-        "a file of variables, then a post": ([event(0, "read_file", args={"path": ".env"}), UPLOAD], {SECRET}),
-        "a key, then a post": ([bash(0, "cat ~/.ssh/id_rsa | head"), UPLOAD], {SECRET}),
         "a post, then the accounts": ([UPLOAD, bash(70, "cat /etc/shadow")], set()),
         "a post too late": ([bash(0, "cat /etc/shadow"), event(601, "http_post")], set()),
         "an ordinary file, then a post": ([bash(0, "cat README.md"), UPLOAD], set()),
-        "a pattern of such a file, then a post": ([bash(0, "cat .env.example"), UPLOAD], set()),
-        "names of accounts, then a post": ([bash(0, "cat /etc/passwd"), UPLOAD], set()),
         "ten tables of a database": (exports(10), {TABLES}),
         "nine tables of a database": (exports(9), set()),
     },

@@ -14,6 +14,7 @@ import pytest
 import typer
 import yaml
 
+from haltline.cli import settings_file
 from haltline.cli.app import app
 from haltline.detectors import ALL
 from haltline.detectors.cross_session import ACROSS_BY_ID
@@ -95,7 +96,7 @@ def test_no_page_uses_a_retired_word(page: Path) -> None:
     assert found == {}, f"{page.name}: retired, with what to write instead"
 
 
-def test_each_part_of_a_policy_is_one_and_so_is_the_document_of_notifications(tmp_path: Path) -> None:
+def test_documents_of_the_pages_are_read(tmp_path: Path) -> None:
     for part in ("policy", "correlations", "interventions", "judgement"):
         ((_, text),) = fences_of(between(DOCS / "policy.md", part))
         parse_policy(text)
@@ -104,6 +105,10 @@ def test_each_part_of_a_policy_is_one_and_so_is_the_document_of_notifications(tm
     file.write_text(document, encoding="utf-8")
     config = load_config(file)
     assert ([*config.channels], config.gone) == (["ops-hook", "alerts", "phone"], "")
+    (document,) = (content for language, content in fences(DOCS / "configuration.md") if language == "toml")
+    file = tmp_path / "haltline.toml"
+    file.write_text(document, encoding="utf-8")
+    assert settings_file.read(str(file))["HALTLINE_AUDIT_TABLE"].value == "s3://audit/haltline"
 
 
 def test_the_detector_of_the_contributors_page_finds() -> None:

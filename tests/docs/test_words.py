@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.docs.pages import ROOT
-from tests.docs.retired import NAMES, PERSISTED, RETIRED
+from tests.docs.retired import RETIRED
 
 FOLDERS = ("cli", "console", "detectors", "examples", "interventions", "schemas", "src", "streams")
 FILES = sorted(file for folder in FOLDERS for file in (ROOT / folder).rglob("*.py"))
@@ -35,35 +35,11 @@ def tokens(file: Path) -> tuple[tokenize.TokenInfo, ...]:
     return tuple(tokenize.generate_tokens(io.StringIO(file.read_text(encoding="utf-8")).readline))
 
 
-def names(file: Path) -> Iterator[tuple[str, str]]:
-    """Each name with its file and line."""
-    for token in tokens(file):
-        if token.type == tokenize.NAME:
-            yield token.string, f"{file.relative_to(ROOT)}:{token.start[0]}"
-
-
 def texts(file: Path, of: re.Pattern[str]) -> Iterator[tuple[str, str]]:
     """Each comment and string with its file and line, of a file in which there is something of a pattern."""
     for token in tokens(file) if of.search(file.read_text(encoding="utf-8")) else ():
         if token.type in (tokenize.COMMENT, tokenize.STRING):
             yield token.string, f"{file.relative_to(ROOT)}:{token.start[0]}"
-
-
-def test_no_name_is_a_retired_word_but_the_persisted_ones_which_are_still_there() -> None:
-    places: dict[str, list[str]] = {}
-    any_of_them = re.compile("|".join(NAMES), re.I).search
-    for file in FILES:
-        for name, place in names(file) if any_of_them(file.read_text(encoding="utf-8")) else ():
-            if not NAMES.isdisjoint(name.lower().split("_")):
-                places.setdefault(name, []).append(place)
-    assert [
-        (name, place)
-        for name, found in places.items()
-        for place in found
-        if not place.startswith(PERSISTED.get(name, ()))
-    ] == []
-    for name, folders in PERSISTED.items():
-        assert all(any(place.startswith(folder) for place in places[name]) for folder in folders), name
 
 
 def shown(file: Path) -> tuple[tuple[str, str], ...]:

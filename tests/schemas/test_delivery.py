@@ -5,12 +5,10 @@ import time
 from collections.abc import Callable
 
 import pytest
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import KafkaError
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.kafka_transport import KafkaTransport
-from haltline.schemas.delivery import undelivered
-from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.kafka.log_reader import LogReader
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, DeliveryFailed
 from tests.mock_cluster import ApiKey, MockCluster
@@ -40,29 +38,6 @@ def refuse_the_next(cluster: MockCluster) -> None:
     """Refuse one request, and accept what is sent before its response."""
     cluster.respond_after(RESPONSE_MS)
     cluster.fail_next(ApiKey.PRODUCE, [KafkaError.NOT_LEADER_FOR_PARTITION])
-
-
-def test_a_record_without_an_offset_is_undelivered_and_not_in_the_topic(cluster: MockCluster) -> None:
-    producer = Producer({"bootstrap.servers": cluster.bootstrap, **CONFIRMED, "linger.ms": 0})
-    delivered: list[bytes | None] = []
-    lost: list[bytes | None] = []
-
-    def report(error: KafkaError | None, message: Message) -> None:
-        assert error is None, "librdkafka reports no error"
-        (delivered if undelivered(error, message) is None else lost).append(message.value())
-
-    producer.produce(TOPIC, b"begin", b"k", on_delivery=report)
-    producer.flush()
-    for number in range(TRIES):
-        refuse_the_next(cluster)
-        for part in "ab":
-            producer.produce(TOPIC, f"{number}{part}".encode(), b"k", on_delivery=report)
-            time.sleep(APART_S)
-        producer.flush()
-        if lost:
-            break
-    assert len(lost) == 1
-    assert in_topic(cluster) == delivered
 
 
 def test_a_worker_s_producer_raises_for_it(cluster: MockCluster) -> None:

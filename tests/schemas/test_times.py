@@ -6,7 +6,6 @@ from itertools import pairwise
 
 import orjson
 import pytest
-from aiokafka.partitioner import murmur2 as aiokafka_murmur2  # type: ignore[import-untyped]  # it has no types
 from confluent_kafka import KafkaError, Message, Producer
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +15,7 @@ from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Severity
 from haltline.schemas.ordered import OrderedName
-from haltline.schemas.partitioner import murmur2, partition_of
+from haltline.schemas.partitioner import partition_of
 from haltline.schemas.record import EARLIEST_MS, LATEST_MS, rfc3339
 from haltline.schemas.wire import InvalidRecord, decode_event
 from haltline.streams.local.embedded_broker import PARTITIONS, EmbeddedBroker
@@ -139,9 +138,3 @@ def test_a_record_is_where_we_say_when_librdkafka_produces_it() -> None:
     expected = {key: partition_of(key, PARTITIONS) for key in KEYS}
     assert set(expected.values()) == set(range(PARTITIONS))
     assert partitions_of_librdkafka(KEYS) == expected
-
-
-@given(key=st.text(st.characters(codec="utf-8"), min_size=1, max_size=256), partitions=st.integers(1, 1000))
-def test_a_partition_is_the_same_as_aiokafkas_for_any_number_of_partitions(key: str, partitions: int) -> None:
-    assert murmur2(key.encode()) == aiokafka_murmur2(key.encode()) & 0xFFFFFFFF
-    assert partition_of(key, partitions) == (aiokafka_murmur2(key.encode()) & 0x7FFFFFFF) % partitions

@@ -127,11 +127,6 @@ class Log:
         return [orjson.loads(value) for name, _, value in written if name == topic and value is not None]
 
 
-def both(policy: Policy, inputs: Sequence[Input], **how: Any) -> tuple[Log, Log]:
-    """The same inputs through one group with all rules, and through two."""
-    return Log(policy, Runs.ALL).run(inputs, **how), Log(policy, Runs.ENFORCED, Runs.SHADOW).run(inputs, **how)
-
-
 def _topic(one: Record) -> str:
     if isinstance(one, Command):
         return TOPICS.commands

@@ -50,10 +50,9 @@ class Model:
             def do_POST(self) -> None:
                 asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
                 model.requests.append(asked)
-                kind = "text/event-stream" if asked.get("stream") else "application/json"
                 body = model.answer(asked, len(model.requests)).encode()
                 self.send_response(200)
-                self.send_header("content-type", kind)
+                self.send_header("content-type", "application/json")
                 self.send_header("content-length", str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
@@ -71,19 +70,9 @@ class Model:
         calls = [{"id": f"call_{number}", "type": "function", "function": function}] if asked.get("tools") else []
         base = {"id": f"chat-{number}", "created": 1, "model": "gpt-4o"}
         used = USED | {"prompt_tokens_details": {"cached_tokens": 40}}
-        ended = "tool_calls" if calls else "stop"
-        if not asked.get("stream"):
-            message = {"role": "assistant", "content": None if calls else "done", "tool_calls": calls or None}
-            choices = [{"index": 0, "message": message, "finish_reason": ended}]
-            return json.dumps(base | {"object": "chat.completion", "choices": choices, "usage": used})
-        pieces = [{"tool_calls": [{"index": place, **call}]} for place, call in enumerate(calls)]
-        deltas = [{"role": "assistant", "content": "Well. "}, *pieces]
-        chunks: list[dict[str, Any]] = [
-            {"choices": [{"index": 0, "delta": delta, "finish_reason": None}]} for delta in deltas
-        ]
-        chunks += [{"choices": [{"index": 0, "delta": {}, "finish_reason": ended}]}, {"choices": [], "usage": used}]
-        of_all = base | {"object": "chat.completion.chunk"}
-        return "".join(f"data: {json.dumps(of_all | chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
+        message = {"role": "assistant", "content": None if calls else "done", "tool_calls": calls or None}
+        choices = [{"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}]
+        return json.dumps(base | {"object": "chat.completion", "choices": choices, "usage": used})
 
     def close(self) -> None:
         self._serving.close()
@@ -106,8 +95,6 @@ class Gateway:
         self.environ = os.environ | budgets | {"HALTLINE_BOOTSTRAP": bootstrap, "HALTLINE_INTAKE_TOKEN": "secret"}
         self.environ |= {"OPENAI_API_KEY": "none", "OPENAI_BASE_URL": self.model.url, "LITELLM_MASTER_KEY": KEY}
         self.environ |= {"PROXY": self.url, "HOME": str(folder), "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
-        # Else it asks OpenAI's Responses API for what comes through /v1/messages, which the model here has not.
-        self.environ["LITELLM_USE_CHAT_COMPLETIONS_URL_FOR_ANTHROPIC_MESSAGES"] = "True"
         self.intake: subprocess.Popen[bytes] | None = None
         self.log = (folder / "proxy.log").open("wb")
 
@@ -133,13 +120,15 @@ class Gateway:
         self.intake.send_signal(signal.SIGTERM)
         self.intake.wait(30)
 
-    def ask(self, session_id: str | None, path: str = "/v1/chat/completions", **body: Any) -> tuple[int, str]:
+    def ask(self, session_id: str, **body: Any) -> tuple[int, str]:
         """The status and the text of an answer."""
-        asked = {"model": "gpt-4o", "messages": [{"role": "user", "content": session_id or "hello"}], **body}
+        asked = {"model": "gpt-4o", "messages": [{"role": "user", "content": session_id}], **body}
         headers = {"content-type": "application/json", "authorization": f"Bearer {KEY}"}
-        headers |= {} if session_id is None else {"x-litellm-session-id": session_id}
+        headers["x-litellm-session-id"] = session_id
         try:
-            with urlopen(Request(self.url + path, json.dumps(asked).encode(), headers), timeout=120) as answer:
+            with urlopen(
+                Request(f"{self.url}/v1/chat/completions", json.dumps(asked).encode(), headers), timeout=120
+            ) as answer:
                 return answer.status, answer.read().decode()
         except HTTPError as error:
             with error:

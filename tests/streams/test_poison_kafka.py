@@ -15,14 +15,14 @@ from haltline.streams.kafka.log_record import headers_of
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.local.kafka import LocalKafka
 from haltline.streams.local.subprocesses import Child, Children
-from tests.streams.counting import Log
+from tests.streams.broker_log import Log
 from tests.streams.sessions.bench import SESSION, delete
 from tests.waiting import wait_until
 
-BAD = {"hangs": "no decision within 6 s", "kills": "killed by SIGSEGV", "eats": "more than 256 MiB of memory"}
+BAD = {"hangs": "no decision within 6 s", "kills": "killed by SIGSEGV"}
 
 
-def test_records_that_hang_kill_and_eat_memory_are_passed_over_and_the_session_goes_on(
+def test_records_that_hang_or_kill_are_passed_over_and_the_session_goes_on(
     kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     site, policy = tmp_path / "site", tmp_path / "policy.yaml"

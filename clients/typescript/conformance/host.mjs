@@ -4,7 +4,7 @@
 import { MockLanguageModelV4 } from "ai/test";
 import { createInterface } from "node:readline";
 
-import { session as sessionOf } from "haltline";
+import { httpSession } from "haltline";
 import { z } from "zod";
 
 /** The tools' arguments; the texts and results are those of tests/conformance/harness.py. */
@@ -86,7 +86,7 @@ export function serve(run) {
     }
     const { model, seen } = scripted(message.script, message);
     const { url, sessionId, effects } = message;
-    const session = sessionOf({ url, sessionId, effects, onWarning: (text) => console.error(text) });
+    const session = httpSession({ url, sessionId, effects, onWarning: (text) => console.error(text) });
     let stopped;
     try {
       const said = await run({ session, model, stream: message.stream });

@@ -1,4 +1,4 @@
-/** Mode local: this process starts and ends `haltline intake --mode local`, which decides; without Kafka. */
+/** The service of this process: `haltline intake`, started and ended by it; decides itself, or by workers over Kafka. */
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -7,9 +7,8 @@ import type { Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 
-import { HttpTransport } from "./http.js";
-import type { Rules } from "./kafka/rule_settings.js";
-import type { SessionOptions } from "./options.js";
+import { checked, MODES, type SessionOptions } from "./options.js";
+import { HttpService, type ServiceOptions } from "./service.js";
 import { Session } from "./session.js";
 
 const END_MS = 10_000;
@@ -20,29 +19,38 @@ const TAIL_CHARS = 2000;
 export interface LocalOptions {
   /** The command line of haltline, a program and its first arguments: `["haltline"]`. */
   readonly command?: readonly string[] | undefined;
-  /** The policy file; or `HALTLINE_AGENT_POLICY`. Left out: all defaults. */
+  /** Kafka's address, for the modes `async` and `blocking`; or `HALTLINE_BOOTSTRAP`. */
+  readonly bootstrap?: string | undefined;
+  /** In mode `local`: the policy file; or `HALTLINE_AGENT_POLICY`. Left out: all defaults. */
   readonly policy?: string | undefined;
   /** The author's rules, in addition to those of `HALTLINE_AGENT_RULES`. */
-  readonly rules?: Rules | undefined;
+  readonly rules?: Readonly<Record<string, unknown>> | undefined;
   /** How long the intake may take to start, in milliseconds: 60,000. */
   readonly startBudgetMs?: number | undefined;
 }
 
 /**
- * Creates a session that is decided on this machine. Sessions of one process with the same options share an intake,
- * which ends with the last of them or with this process. Rejects with Error if it cannot be started, for example if
- * haltline is not installed.
+ * Creates a session of a service that this process starts. `mode`: `local` (default) decides on this machine; `async`
+ * and `blocking` by workers, over Kafka. Sessions of one process with the same options share a service, which ends with
+ * the last of them or with this process. Rejects with Error if it cannot be started, for example if haltline is not
+ * installed.
  */
-export async function localSession(options: LocalOptions & Omit<SessionOptions, "mode"> = {}): Promise<Session> {
-  const { command, policy, rules, startBudgetMs, ...others } = options;
-  const key = JSON.stringify([command, policy, rules]);
-  const intake = intakes.get(key) ?? new LocalIntake(key, { command, policy, rules, startBudgetMs }, options.onWarning);
-  const transport = new LocalTransport(intake, await intake.joined());
-  return new Session(transport, { ...others, keyTtlS: others.keyTtlS ?? rules?.idempotency_ttl_seconds });
+export async function localSession(options: LocalOptions & SessionOptions = {}): Promise<Session> {
+  const { command, bootstrap, policy, rules, startBudgetMs, mode = "local", ...others } = options;
+  checked(mode, MODES, "mode");
+  const key = JSON.stringify([command, mode, bootstrap, policy, rules]);
+  const started = { command, mode, bootstrap, policy, rules, startBudgetMs };
+  const intake = intakes.get(key) ?? new LocalIntake(key, started, options.onWarning);
+  return new Session(new LocalService(intake, await intake.joined()), others);
 }
 
-/** One session's connection to the intake of its process. */
-class LocalTransport extends HttpTransport {
+/** Creates a session of a service that runs on this machine: `haltline intake`, or a sidecar. */
+export function httpSession(options: ServiceOptions & SessionOptions = {}): Session {
+  return new Session(new HttpService(options), options);
+}
+
+/** One session's connection to the service of its process. */
+class LocalService extends HttpService {
   constructor(
     private readonly intake: LocalIntake,
     private readonly url: string,
@@ -50,17 +58,13 @@ class LocalTransport extends HttpTransport {
     super({ url, token: intake.token, budgetMs: BUDGET_MS });
   }
 
-  override below(): LocalTransport {
+  override below(): LocalService {
     void this.intake.joined();
-    return new LocalTransport(this.intake, this.url);
+    return new LocalService(this.intake, this.url);
   }
 
-  override async close(): Promise<void> {
-    try {
-      await super.close();
-    } finally {
-      await this.intake.left();
-    }
+  override close(): Promise<void> {
+    return this.intake.left();
   }
 }
 
@@ -70,7 +74,7 @@ const intakes = new Map<string, LocalIntake>();
 class LocalIntake {
   readonly token = randomBytes(24).toString("hex");
   readonly #key: string;
-  readonly #options: LocalOptions;
+  readonly #options: LocalOptions & { readonly mode: string };
   readonly #warn: (message: string) => void;
   #users = 0;
   #started: Promise<string> | undefined;
@@ -78,7 +82,7 @@ class LocalIntake {
   #isRestarted = false;
   #isEnding = false;
 
-  constructor(key: string, options: LocalOptions, warn?: (message: string) => void) {
+  constructor(key: string, options: LocalOptions & { readonly mode: string }, warn?: (message: string) => void) {
     this.#key = key;
     this.#options = options;
     this.#warn = warn ?? ((message) => process.emitWarning(message));
@@ -118,7 +122,7 @@ class LocalIntake {
       const options = ["--host", "127.0.0.1", "--port", port, "--token-file", join(folder, "token"), "--until-stdin-ends"];
       const env = await this.#environment(folder);
       // In its own process group: this process handles interrupts of the terminal.
-      this.#child = spawn(program, [...first, "intake", "--mode", "local", ...options], { env, detached: true, windowsHide: true });
+      this.#child = spawn(program, [...first, "intake", "--mode", this.#options.mode, ...options], { env, detached: true, windowsHide: true });
       return await this.#address(this.#child, program);
     } finally {
       await rm(folder, { recursive: true, force: true });
@@ -126,8 +130,9 @@ class LocalIntake {
   }
 
   async #environment(folder: string): Promise<NodeJS.ProcessEnv> {
-    const { policy, rules } = this.#options;
+    const { bootstrap, policy, rules } = this.#options;
     const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("HALTLINE_INTAKE_")));
+    if (bootstrap !== undefined) env["HALTLINE_BOOTSTRAP"] = bootstrap;
     if (policy !== undefined) env["HALTLINE_AGENT_POLICY"] = policy;
     if (rules === undefined) return env;
     const file = join(folder, "rules.json");

@@ -1,8 +1,7 @@
 /** Texts for the model about its calls, with hints, and its usage; in the form of `@ai-sdk/provider`. */
 
-import type { Denied } from "./options.js";
+import type { Denied, Usage } from "./options.js";
 import { withHints } from "./texts.js";
-import type { Usage } from "./transport.js";
 
 /** A result in the form for a provider: `text`, `json`, `content`, `error-text` ... */
 export interface Shown {

@@ -1,14 +1,12 @@
 /** Calls to be made once: a call with an equal key gets the first one's result, as in the Python client. No I/O. */
 
-import { sortedJson } from "./texts.js";
+import { jsonOf } from "./texts.js";
 
 /** Stored results; beyond it, the oldest is dropped. */
 const MAX_KEPT = 4096;
 
 /** The code of a call that is refused because an equal one has not ended. */
 export const IN_FLIGHT = "idempotency_in_flight";
-/** The published code of a call that gets the result of an equal one. */
-export const REPLAYED = "idempotent_replay";
 export const STILL_RUNNING = "This same call is being made right now. Wait for its result, and do not make it again.";
 
 /** The result of an earlier call. */
@@ -22,19 +20,13 @@ export class Results {
   readonly #ttlMs: number;
   readonly #kept = new Map<string, Result>();
   readonly #running = new Set<string>();
-  #rollbacks = 0;
 
   constructor(ttlS: number) {
     this.#ttlMs = ttlS * 1000;
   }
 
-  /**
-   * Returns the stored result; or `running` for a call that must wait; or undefined: make the call, then call `end`.
-   * Results from before the last of `rollbacks` are forgotten: what they report was undone.
-   */
-  begin(key: string, nowMs: number, rollbacks: number): Result | "running" | undefined {
-    if (rollbacks !== this.#rollbacks) this.#kept.clear();
-    this.#rollbacks = rollbacks;
+  /** Returns the stored result; or `running` for a call that must wait; or undefined: make the call, then call `end`. */
+  begin(key: string, nowMs: number): Result | "running" | undefined {
     if (this.#running.has(key)) return "running";
     const kept = this.#kept.get(key);
     if (kept !== undefined && nowMs - kept.atMs <= this.#ttlMs) return kept;
@@ -74,7 +66,7 @@ export function keyOf(
   if (key !== undefined) return JSON.stringify([action, key]);
   if (once === undefined) return undefined;
   try {
-    return sortedJson([action, once.map((name) => [name, Object.hasOwn(args, name) ? args[name] : null])]);
+    return jsonOf([action, once.map((name) => [name, Object.hasOwn(args, name) ? args[name] : null])], { sorted: true });
   } catch {
     return undefined;
   }

@@ -1,8 +1,20 @@
 /** The options and results of a session. */
 
-import type { Redaction } from "./describe.js";
 import type { Refused } from "./refused.js";
-import type { Effect, Mode, Usage } from "./transport.js";
+
+/** The effect of a call, from harmless to harmful. */
+export type Effect = "read" | "poll" | "write" | "network" | "exec" | "mutate" | "destructive";
+
+/** All effects, from harmless to harmful. */
+export const EFFECTS: readonly Effect[] = ["read", "poll", "write", "network", "exec", "mutate", "destructive"];
+
+/**
+ * How calls wait. `async`: only calls that may destroy something wait for a verdict. `blocking`: each call waits.
+ * `local`: the service decides in its own process, without Kafka.
+ */
+export type Mode = "async" | "blocking" | "local";
+
+export const MODES: readonly Mode[] = ["async", "blocking", "local"];
 
 /** The call may be made. */
 export interface Allowed {
@@ -42,7 +54,16 @@ export interface CallOptions {
   readonly key?: string | undefined;
   /** Names of arguments, in place of a key: calls that are equal in these are made once. */
   readonly once?: readonly string[] | undefined;
-  /** The cost, for the budgets of `rules` over Kafka; default: the rules' price. */
+}
+
+/** The usage of one model turn. Increments, never running totals. */
+export interface Usage {
+  /** Without cached tokens. */
+  readonly inputTokens?: number | undefined;
+  readonly outputTokens?: number | undefined;
+  readonly cacheReadTokens?: number | undefined;
+  /** Counted as input. */
+  readonly cacheWriteTokens?: number | undefined;
   readonly costUsd?: number | undefined;
 }
 
@@ -52,7 +73,7 @@ export interface Turn {
   readonly output?: string | undefined;
 }
 
-export interface SessionOptions extends Redaction {
+export interface SessionOptions {
   /** One run of one agent. A kill is in force for it until an operator resets it. Default: a new id. */
   readonly sessionId?: string | undefined;
   readonly agentId?: string | undefined;
@@ -62,16 +83,26 @@ export interface SessionOptions extends Redaction {
   readonly missionId?: string | undefined;
   /** The goal of the session. */
   readonly goal?: string | undefined;
-  /** Default: that of the intake (`blocking`), or of the transport. */
+  /** Default: that of the service (`blocking`). */
   readonly mode?: Mode | undefined;
   /** The effects of tools, by name, where their names do not show them. */
   readonly effects?: Readonly<Record<string, Effect>> | undefined;
-  /** How long the result of a call with a key is returned again, in seconds: that of `rules`, or 3600. */
+  /** How long the result of a call with a key is returned again, in seconds: 3600. */
   readonly keyTtlS?: number | undefined;
   /** False: the framework cannot change arguments, so a call that is only allowed with others is denied. */
   readonly changesArguments?: boolean | undefined;
-  /** Without a verdict, calls with this effect or a worse one are refused, others are made; null: all are made. */
-  readonly failClosedFrom?: Effect | null | undefined;
+  /** Which calls are made while the service does not answer: those that only read, by their names (`reads`), or all. */
+  readonly whenDown?: WhenDown | undefined;
   /** Receives warnings as text: no response, a lost result. Default: `process.emitWarning`. */
   readonly onWarning?: ((message: string) => void) | undefined;
+}
+
+export type WhenDown = "reads" | "all";
+
+export const WHEN_DOWN: readonly WhenDown[] = ["reads", "all"];
+
+/** Throws RangeError for a value that is not one of those known. */
+export function checked(value: string | undefined, known: readonly string[], field: string): void {
+  if (value === undefined || known.includes(value)) return;
+  throw new RangeError(`${field}: expected one of ${known.join(", ")}, got ${JSON.stringify(value)?.slice(0, 80)}`);
 }

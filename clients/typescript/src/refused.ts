@@ -12,8 +12,6 @@ export class Refused extends Error {
   override readonly name: string = "Refused";
   /** Further text for the model: hints for this call, or from before it. */
   hints = "";
-  /** The state to restore, if a ROLLBACK leaves that to the agent. */
-  checkpoint: string | undefined;
 
   constructor(
     /** The machine-readable code, such as `session_killed_loop_guard` or `no_verdict`. */

@@ -1,39 +1,23 @@
-/** One session of an agent: its calls, turns and hints, between a framework and a transport. Every adapter uses it. */
+/** One session of an agent: its calls, turns and hints, between a framework and the service. Every adapter uses it. */
 
 import { randomUUID } from "node:crypto";
 
-import { checked, denied, id, key, refusedOf, withOwnHints } from "./answers.js";
-import { Describer } from "./describe.js";
-import { HeldSecrets } from "./held_secrets.js";
-import { SeenWords } from "./novelty.js";
-import { copied, IN_FLIGHT, keyOf, REPLAYED, type Result, Results, STILL_RUNNING } from "./once.js";
-import type { Allowed, CallOptions, Denied, SessionOptions, Turn } from "./options.js";
-import { Prompts } from "./prompts.js";
-import { infoOf, optionsBelow, proposedCall } from "./proposed.js";
+import { copied, IN_FLIGHT, keyOf, type Result, Results, STILL_RUNNING } from "./once.js";
+import { type Allowed, type CallOptions, checked, type Denied, EFFECTS, MODES, type SessionOptions, type Turn, type Usage, WHEN_DOWN } from "./options.js";
+import { onlyReads } from "./reads.js";
 import { NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
+import { Away, type Service, Waiting } from "./service.js";
 import { Standing } from "./standing.js";
-import { argumentsOf, shownJson, withHints } from "./texts.js";
-import {
-  Away,
-  EFFECTS,
-  MODES,
-  type Effect,
-  type Outcome,
-  type ProposedCall,
-  type Transport,
-  type Verdict,
-  Waiting,
-} from "./transport.js";
+import { argumentsOf, failureOf, jsonOf, sentResult, withHints } from "./texts.js";
+import { changed, denied, type Verdict, verdictOf, withOwnHints } from "./verdict.js";
 
-/** Open calls; beyond it, the oldest counts as one without a reported end. */
+/** Open calls; beyond it, the end of the oldest is not awaited any more. */
 const MAX_OPEN = 4096;
+const MAX_ID_CHARS = 256;
 const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
 
 interface Open {
-  readonly action: string;
-  readonly args: Record<string, unknown>;
-  readonly began: number;
-  hints: string;
+  readonly hints: string;
   /** The key of a call that is made once. */
   key?: string;
 }
@@ -41,38 +25,30 @@ interface Open {
 export class Session {
   readonly sessionId: string;
   readonly agentId: string | undefined;
-  readonly #transport: Transport;
+  readonly #service: Service;
   readonly #options: SessionOptions;
-  readonly #describer: Describer;
   readonly #above: Session | undefined;
   readonly #open = new Map<string, Open>();
-  readonly #seen = new SeenWords();
-  readonly #held: HeldSecrets;
   readonly #results: Results;
   readonly #standing: Standing;
   #kept: string[] = [];
   #started: Promise<void> | undefined;
   #ended: Promise<void> | undefined;
   #isAway = false;
-  readonly #prompts: Prompts;
 
-  /** Throws RangeError for an invalid effect or mode. */
-  constructor(transport: Transport, options: SessionOptions = {}, above?: Session) {
-    this.#transport = transport;
+  /** Throws RangeError for invalid options. */
+  constructor(service: Service, options: SessionOptions = {}, above?: Session) {
+    this.#service = service;
     this.#options = options;
     this.#above = above;
-    this.#describer = new Describer(options);
-    this.#prompts = new Prompts((text) => this.#describer.digest(text));
-    this.#held = above === undefined ? new HeldSecrets(this.#describer.digestKey) : above.#held;
     this.sessionId = id(options.sessionId ?? randomUUID(), "sessionId");
     this.agentId = options.agentId === undefined ? undefined : id(options.agentId, "agentId");
     if (options.keyTtlS !== undefined && !(options.keyTtlS > 0)) throw new RangeError(`keyTtlS: expected seconds, got ${options.keyTtlS}`);
     this.#results = new Results(options.keyTtlS ?? 3600);
     for (const [name, effect] of Object.entries(options.effects ?? {})) checked(effect, EFFECTS, `effects.${name}`);
     checked(options.mode, MODES, "mode");
-    const { failClosedFrom = "destructive" } = options;
-    if (failClosedFrom !== null) checked(failClosedFrom, EFFECTS, "failClosedFrom");
-    this.#standing = new Standing(failClosedFrom, above === undefined ? undefined : above.#standing);
+    checked(options.whenDown, WHEN_DOWN, "whenDown");
+    this.#standing = new Standing(options.whenDown ?? "reads", above === undefined ? undefined : above.#standing);
   }
 
   /** The reason against a further model turn, as far as it is known; undefined: no reason. */
@@ -101,27 +77,15 @@ export class Session {
 
   /** Reports the end of a call with its output, or its error. Returns the hints to add to the output. */
   async after(callId: string, output?: unknown, { error }: { error?: unknown } = {}): Promise<string> {
-    const open = this.#open.get(key(callId));
+    const open = this.#open.get(callKey(callId));
     if (open === undefined) return "";
-    this.#open.delete(key(callId));
+    this.#open.delete(callKey(callId));
     const hasFailed = error !== undefined && error !== null;
     if (open.key !== undefined) this.#results.end(open.key, hasFailed ? undefined : { value: output, atMs: Date.now() });
-    try {
-      const hasOutput = output !== undefined && output !== null;
-      const ended: Outcome = hasFailed ? this.#describer.error(error) : { outcome: "ok" };
-      // The result of an interrupted call is unknown, so the text of its error is no result.
-      const isKnown = hasOutput || (hasFailed && ended.outcome !== "unknown");
-      const result = [...(hasOutput ? [output] : []), ...(hasFailed ? [this.#describer.errorText(error)] : [])];
-      this.#held.take(result, open.args, open.action);
-      await this.#transport.result(key(callId), {
-        ...ended,
-        ...(hasOutput ? { output: this.#describer.output(output) } : {}),
-        ...(isKnown ? { novelty: this.#seen.take(result, open.args) } : {}),
-        durationMs: Math.round((performance.now() - open.began) * 1000) / 1000,
-      });
-    } catch (lost) {
-      this.#warn(`the end of call ${key(callId)} was not reported: ${String(lost)}`);
-    }
+    const end = hasFailed ? failureOf(error) : output === undefined || output === null ? {} : { output: sentResult(output) };
+    await this.#reporting(`the end of call ${callKey(callId)}`, () =>
+      this.#service.ask("/v1/result", { session_id: this.sessionId, call_id: callKey(callId), ...end }),
+    );
     return open.hints;
   }
 
@@ -165,7 +129,7 @@ export class Session {
     if (this.killed) throw this.killed;
     let verdict: Verdict;
     try {
-      verdict = await this.#transport.turnVerdict();
+      verdict = verdictOf(await this.#service.ask("/v1/verdict", { ...this.#who(), kind: "model.turn" }));
     } catch (error) {
       if (!(error instanceof Away)) {
         this.#warn(`a turn could not be checked: ${String(error)}`);
@@ -175,62 +139,45 @@ export class Session {
       if (this.stopped) throw this.stopped;
       return;
     }
-    this.#heard(verdict, "read");
-    if (!verdict.allowed) throw refusedOf(verdict);
+    this.#heard(verdict, true);
+    if (!verdict.allowed) throw verdict.refused;
   }
 
-  /** Publishes a turn of the model. */
+  /** Reports a turn of the model. */
   async turn({ usage, output }: Turn): Promise<void> {
-    try {
+    const said = { ...(usage === undefined ? {} : { usage: usageOf(usage) }), ...(output ? { output: sentResult(output) } : {}) };
+    await this.#reporting("a turn of the model", async () => {
       await this.#start();
-      const described = output ? { output: this.#describer.turn(output) } : {};
-      await this.#transport.event({ kind: "model.turn", ...(usage === undefined ? {} : { usage }), ...described });
-    } catch (error) {
-      this.#warn(`a turn of the model was not reported: ${String(error)}`);
-    }
+      return this.#service.ask("/v1/turn", { ...this.#who(), ...said });
+    });
   }
 
   /**
-   * Reports a prompt of the session's user: from the second one on, progress is judged from there. Only a digest leaves
-   * the process, not the text. One that says nothing new (`continue`, or one given before) is a no-op. Rejects with
-   * TypeError if it is not a text.
+   * Reports a prompt of the session's user: from the second one on, progress is judged from there. One that says nothing
+   * new (`continue`, or one given before) changes nothing. Rejects with TypeError if it is not a text.
    */
   async prompt(text: string): Promise<void> {
     if (typeof text !== "string") throw new TypeError(`prompt: expected a text, got ${typeof text}`);
-    if (!this.#prompts.take(text)) return;
-    try {
+    await this.#reporting("a prompt", async () => {
       await this.#start();
-      await this.#transport.prompt?.({ digest: this.#describer.digest(text), count: this.#prompts.count });
-    } catch (error) {
-      this.#warn(`a prompt was not reported: ${String(error)}`);
-    }
-  }
-
-  /** Over Kafka, starts the next run: `run_budget` of the rules is unspent again, and evidence is cleared. */
-  async beginRun(): Promise<void> {
-    await this.#start();
-    this.#transport.beginRun?.();
-  }
-
-  /**
-   * Over Kafka, saves a state of the work with `checkpoints`, if given, and reports it. Undefined: it was not saved.
-   */
-  async checkpoint(id: string = randomUUID(), { safe = true }: { safe?: boolean } = {}): Promise<string | undefined> {
-    try {
-      await this.#start();
-      if (this.#transport.checkpoint === undefined) throw new Error("only sessions over Kafka have checkpoints");
-      await this.#transport.checkpoint(id, safe);
-      return id;
-    } catch (error) {
-      this.#warn(`checkpoint ${id} was not kept: ${String(error)}`);
-      return undefined;
-    }
+      return this.#service.ask("/v1/start", { ...this.#who(), prompt: text });
+    });
   }
 
   /** Returns a session below this one: a stop of this one stops it. */
   subagent({ sessionId, agentId }: { sessionId?: string | undefined; agentId?: string | undefined } = {}): Session {
-    const ids = { sessionId: sessionId ?? randomUUID(), agentId: agentId ?? this.agentId };
-    return new Session(this.#transport.below(), { ...optionsBelow(this.#options, this.sessionId), ...ids }, this);
+    const { parentSessionId, rootSessionId, ancestors } = this.#options;
+    const above = [this.sessionId, parentSessionId, rootSessionId, ...(ancestors ?? [])].filter((one) => one !== undefined);
+    const options = {
+      ...this.#options,
+      sessionId: sessionId ?? randomUUID(),
+      agentId: agentId ?? this.agentId,
+      parentSessionId: this.sessionId,
+      rootSessionId: rootSessionId ?? this.sessionId,
+      ancestors: [...new Set(above)],
+      goal: undefined,
+    };
+    return new Session(this.#service.below(), options, this);
   }
 
   /** Ends the session; idempotent. */
@@ -245,9 +192,9 @@ export class Session {
     const once = keyOf(String(name), options, args);
     if (once === undefined) return this.#before(callId, name, args, options);
     await this.#start();
-    const rollbacks = (await this.#transport.rollbacks?.()) ?? 0;
-    const earlier = this.#results.begin(once, Date.now(), rollbacks);
-    if (earlier !== undefined) return this.#before(callId, name, args, options, earlier);
+    if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
+    const earlier = this.#results.begin(once, Date.now());
+    if (earlier !== undefined) return this.#notMade(callId ?? randomUUID(), args, earlier);
     let isOpen = false;
     try {
       const verdict = await this.#before(callId, name, args, options);
@@ -260,41 +207,38 @@ export class Session {
     }
   }
 
-  /** `earlier`: the result of an equal call, or that it is running, so that this one is not made. */
-  async #before(
-    callId: string | undefined,
-    name: string,
-    args: Record<string, unknown>,
-    options: CallOptions,
-    earlier?: Result | "running",
-  ): Promise<Allowed | Denied> {
+  async #before(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
     checked(options.effect, EFFECTS, "effect");
     checked(options.mode, MODES, "mode");
-    if (options.costUsd !== undefined && !(options.costUsd >= 0)) throw new RangeError(`costUsd: expected an amount, got ${options.costUsd}`);
     if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
     await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
-    const call = proposedCall(callId, name, args, options, this.#options.effects, this.#describer, this.#held);
+    const action = String(name) || "unknown";
+    const effects = this.#options.effects;
+    const effect = options.effect ?? (effects !== undefined && Object.hasOwn(effects, action) ? effects[action] : undefined);
+    const proposed = {
+      ...this.#who(),
+      call_id: callKey(callId ?? randomUUID()),
+      action,
+      args,
+      targets: (options.targets ?? []).map(String),
+      effect,
+      mode: options.mode,
+      loop_key: options.loopKey,
+    };
     let verdict: Verdict;
     try {
-      if (earlier !== undefined) {
-        const standing = await this.#transport.notMade?.(call, earlier === "running" ? IN_FLIGHT : REPLAYED);
-        if (standing === undefined) return this.#notMade(call.callId, args, earlier);
-        verdict = standing;
-      } else verdict = await this.#transport.verdict(call);
+      verdict = verdictOf(await this.#service.ask("/v1/verdict", proposed, !onlyReads(action)));
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       this.#away(error);
-      return this.#withoutVerdict(call, args, error instanceof Waiting);
+      return this.#withoutVerdict(proposed.call_id, action, args, error instanceof Waiting);
     }
-    this.#heard(verdict, call.knownEffect);
-    const hints = [this.#takeKept(), verdict.hints ?? ""].filter(Boolean).join("\n");
-    if (!verdict.allowed) {
-      const refused = refusedOf(verdict);
-      if (verdict.killed) throw withOwnHints(refused, hints);
-      return denied(refused, hints);
-    }
-    return this.#admitted(verdict.callId ?? call.callId, { action: call.action, args, hints, began: 0 }, verdict);
+    this.#heard(verdict, onlyReads(action));
+    const hints = [this.#takeKept(), verdict.hints].filter(Boolean).join("\n");
+    if (verdict.allowed) return this.#admitted(verdict.callId ?? proposed.call_id, args, hints, verdict.changes);
+    if (verdict.killed) throw withOwnHints(verdict.refused, hints);
+    return denied(verdict.refused, hints);
   }
 
   #notMade(callId: string, args: Record<string, unknown>, earlier: Result | "running"): Allowed | Denied {
@@ -303,37 +247,44 @@ export class Session {
     return { allowed: true, callId, args, changed: false, replayed: { value: copied(earlier.value) }, ...(hints ? { hints } : {}) };
   }
 
-  async #admitted(callId: string, open: Open, verdict: Verdict): Promise<Allowed | Denied> {
-    const { args, hints } = open;
-    if (this.#open.has(callId)) await this.#lose(callId); // some servers number the calls of each response from zero
-    this.#open.set(callId, { ...open, began: performance.now() });
-    if (this.#open.size > MAX_OPEN) await this.#lose([...this.#open.keys()][0] ?? callId);
-    const changes = verdict.changeArguments;
+  async #admitted(
+    callId: string,
+    args: Record<string, unknown>,
+    hints: string,
+    changes: Parameters<typeof changed>[1] | undefined,
+  ): Promise<Allowed | Denied> {
+    this.#forget(callId); // some servers number the calls of each response from zero
+    this.#open.set(callId, { hints });
+    if (this.#open.size > MAX_OPEN) this.#forget([...this.#open.keys()][0] ?? callId);
     if (changes === undefined) return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
-    const kept = Object.entries(args).filter(([name]) => !changes.remove.includes(name));
-    const changed = Object.fromEntries([...kept, ...Object.entries(changes.put)]);
+    const others = changed(args, changes);
     if (this.#options.changesArguments !== false) {
-      return { allowed: true, callId, args: changed, changed: true, ...(hints ? { hints } : {}) };
+      return { allowed: true, callId, args: others, changed: true, ...(hints ? { hints } : {}) };
     }
     // It must not be made with the proposed arguments.
     await this.after(callId, undefined, { error: "not made: other arguments were required" });
-    const text = `This call is only allowed with other arguments: ${shownJson(changed)}`;
-    return { ...denied(new Refused(NOT_CHANGED, text), hints), text: withHints(text, hints) };
+    return denied(new Refused(NOT_CHANGED, `This call is only allowed with other arguments: ${jsonOf(others)}`), hints);
   }
 
-  #withoutVerdict(call: ProposedCall, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
-    const { callId, action, knownEffect } = call;
+  #withoutVerdict(callId: string, action: string, args: Record<string, unknown>, isUndecided: boolean): Allowed | Denied {
     const hints = this.#takeKept();
-    if (this.killed) throw withOwnHints(this.killed, hints);
-    const refused = this.#standing.withoutVerdict(knownEffect, isUndecided);
+    const refused = this.#standing.withoutVerdict(action, isUndecided);
     if (refused !== undefined) return denied(refused, hints);
-    this.#open.set(callId, { began: performance.now(), hints, action, args });
+    this.#open.set(callId, { hints });
     return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
   }
 
-  #heard(verdict: Verdict, effect: Effect): void {
+  /** Forgets a call without a reported end; the service counts it as one with an unknown result. */
+  #forget(callId: string): void {
+    const open = this.#open.get(callId);
+    this.#open.delete(callId);
+    if (open?.key !== undefined) this.#results.end(open.key);
+    this.keep(open?.hints ?? "");
+  }
+
+  #heard(verdict: Verdict, reads: boolean): void {
     this.#isAway = false;
-    this.#standing.heard(verdict, effect);
+    this.#standing.heard(verdict, reads);
   }
 
   #away(error: Away): void {
@@ -344,34 +295,42 @@ export class Session {
   #start(): Promise<void> {
     this.#started ??= (async () => {
       if (this.#above !== undefined) await this.#above.#start();
-      try {
-        await this.#transport.open(infoOf(this.#options, this.sessionId, this.agentId, this.#describer));
-      } catch (error) {
-        this.#warn(`the start of the session was not reported: ${String(error)}`);
-      }
+      const { goal } = this.#options;
+      await this.#reporting("the start of the session", () =>
+        this.#service.ask("/v1/start", { ...this.#who(), ...(goal === undefined ? {} : { task: { goal } }) }, true),
+      );
     })();
     return this.#started;
   }
 
   async #end(): Promise<void> {
-    for (const callId of [...this.#open.keys()]) await this.#lose(callId);
-    try {
-      await this.#transport.close();
-    } catch (error) {
-      this.#warn(`the end of the session was not reported: ${String(error)}`);
+    if (this.#started !== undefined) {
+      await this.#started;
+      await this.#reporting("the end of the session", () => this.#service.ask("/v1/end", { session_id: this.sessionId }));
     }
+    await this.#service.close();
   }
 
-  /** Reports a call without a result: neither an error nor a success. */
-  async #lose(callId: string): Promise<void> {
-    const open = this.#open.get(callId);
-    this.#open.delete(callId);
-    if (open?.key !== undefined) this.#results.end(open.key);
-    this.keep(open?.hints ?? "");
+  /** The session, sent with each request for a service that was restarted, or had dropped it. */
+  #who(): Record<string, unknown> {
+    const { parentSessionId, rootSessionId, ancestors, missionId, mode } = this.#options;
+    return {
+      session_id: this.sessionId,
+      agent_id: this.agentId,
+      parent_session_id: parentSessionId,
+      root_session_id: rootSessionId,
+      ancestors,
+      mission_id: missionId,
+      session_mode: mode,
+    };
+  }
+
+  /** Does what may fail without harm to the agent's work. */
+  async #reporting(what: string, report: () => Promise<unknown>): Promise<void> {
     try {
-      await this.#transport.result(callId, { outcome: "unknown", error: "ResultUnknown: its result was not reported" });
+      await report();
     } catch (error) {
-      this.#warn(`the end of call ${callId} was not reported: ${String(error)}`);
+      this.#warn(`${what} was not reported: ${String(error)}`);
     }
   }
 
@@ -397,4 +356,24 @@ export class Session {
       // an error of `onWarning` must not stop the agent
     }
   }
+}
+
+function callKey(callId: string): string {
+  return String(callId).slice(0, MAX_ID_CHARS).toWellFormed();
+}
+
+function id(text: string, field: string): string {
+  if (typeof text === "string" && text && text.length <= MAX_ID_CHARS) return text.toWellFormed();
+  throw new RangeError(`${field}: expected a text of 1 to ${MAX_ID_CHARS} characters, got ${JSON.stringify(text)?.slice(0, 80)}`);
+}
+
+/** Returns the usage in the wire format: non-negative integers; others are left out. */
+function usageOf(usage: Usage): Record<string, number> {
+  const count = (value: number | undefined) => (Number.isFinite(value) ? Math.max(0, Math.round(value as number)) : 0);
+  return {
+    input_tokens: count(usage.inputTokens) + count(usage.cacheWriteTokens),
+    output_tokens: count(usage.outputTokens),
+    cache_read_tokens: count(usage.cacheReadTokens),
+    ...(Number.isFinite(usage.costUsd) ? { cost_usd: Math.max(0, usage.costUsd as number) } : {}),
+  };
 }

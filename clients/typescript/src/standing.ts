@@ -1,9 +1,9 @@
 /** The restrictions in force for a session, as its verdicts have shown them: for calls and turns without a response. */
 
-import { refusedOf } from "./answers.js";
-import { onlyLooks } from "./effects.js";
+import type { WhenDown } from "./options.js";
+import { onlyReads } from "./reads.js";
 import { APPROVAL_PENDING, NO_VERDICT, Refused } from "./refused.js";
-import { EFFECTS, type Effect, type Verdict } from "./transport.js";
+import type { Verdict } from "./verdict.js";
 
 const NOBODY = "No verdict on this call is available, and it could do harm. Report it instead.";
 const UNDECIDED =
@@ -12,15 +12,15 @@ const UNDECIDED =
 
 export class Standing {
   readonly #above: Standing | undefined;
-  readonly #failClosedFrom: Effect | null;
+  readonly #whenDown: WhenDown;
   #killed: Refused | undefined;
   #frozen: Refused | undefined;
-  /** The containment: read-only calls and turns are allowed, and do not end it. */
+  /** The containment: calls that read and turns are allowed, and do not end it. */
   #contained: Refused | undefined;
 
   /** `above`: of the session above. */
-  constructor(failClosedFrom: Effect | null, above: Standing | undefined) {
-    this.#failClosedFrom = failClosedFrom;
+  constructor(whenDown: WhenDown, above: Standing | undefined) {
+    this.#whenDown = whenDown;
     this.#above = above;
   }
 
@@ -34,26 +34,22 @@ export class Standing {
     return this.killed ?? this.#frozen;
   }
 
-  /** Stores the restrictions of a verdict. */
-  heard(verdict: Verdict, effect: Effect): void {
-    if (verdict.killed) this.#killed ??= refusedOf(verdict);
-    else if (verdict.allowed) {
+  /** Stores the restrictions of a verdict. `reads`: on a turn, or a call that only reads. */
+  heard({ allowed, killed, refused }: Verdict, reads: boolean): void {
+    if (killed) this.#killed ??= refused;
+    else if (allowed) {
       this.#frozen = undefined;
-      if (!onlyLooks(effect)) this.#contained = undefined;
-    } else if (verdict.code?.includes("_frozen_")) this.#frozen = refusedOf(verdict);
-    else if (verdict.code?.includes("_contained_")) this.#contained = refusedOf(verdict);
+      if (!reads) this.#contained = undefined;
+    } else if (refused.code.includes("_frozen_")) this.#frozen = refused;
+    else if (refused.code.includes("_contained_")) this.#contained = refused;
   }
 
-  /**
-   * Returns the refusal of a call without a response: known restrictions apply, undecided and destructive calls are
-   * refused. Undefined: it is made.
-   */
-  withoutVerdict(effect: Effect, isUndecided: boolean): Refused | undefined {
-    const stands = this.#frozen ?? (onlyLooks(effect) ? undefined : this.#contained);
+  /** Returns the refusal of a call without a response; undefined: it is made. */
+  withoutVerdict(action: string, isUndecided: boolean): Refused | undefined {
+    const reads = onlyReads(action);
+    const stands = this.#frozen ?? (reads ? undefined : this.#contained);
     if (stands) return stands;
     if (isUndecided) return new Refused(APPROVAL_PENDING, UNDECIDED);
-    const from = this.#failClosedFrom;
-    const isClosed = from !== null && EFFECTS.indexOf(effect) >= EFFECTS.indexOf(from);
-    return isClosed ? new Refused(NO_VERDICT, NOBODY) : undefined;
+    return reads || this.#whenDown === "all" ? undefined : new Refused(NO_VERDICT, NOBODY);
   }
 }

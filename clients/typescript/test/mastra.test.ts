@@ -29,7 +29,7 @@ for (const [what, options] of Object.entries({
 })) {
   test(`a run that brings ${what} of its own is asked about its call, once`, async () => {
     const ran: string[] = [];
-    for (const verdict of [BLOCKED, ALLOWED, { ...ALLOWED, changeArguments: { put: { path: "safe" }, remove: [] } }]) {
+    for (const verdict of [BLOCKED, ALLOWED, { ...ALLOWED, change_arguments: { put: { path: "safe" }, remove: [] } }]) {
       const transport = new Scripted(() => verdict);
       const mock = model([work]);
       const agent = new Agent(guarded({ ...base, model: mock, tools: { work: worker(ran) } }, transport.session()));

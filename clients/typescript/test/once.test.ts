@@ -3,26 +3,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { type CallOptions, Session, type SessionOptions, type Transport, type Verdict } from "../src/index.js";
+import type { CallOptions, Session } from "../src/index.js";
 import { Results } from "../src/once.js";
-
-const ALLOW: Verdict = { allowed: true, killed: false };
-const BLOCK: Verdict = { allowed: false, killed: false, code: "scope_creep", message: "Not this." };
-
-function opened(options: SessionOptions = {}, more: Partial<Transport> = {}) {
-  const said: string[] = [];
-  const transport: Transport = {
-    open: async () => {},
-    verdict: async () => (said.push("asked"), ALLOW),
-    turnVerdict: async () => ALLOW,
-    result: async () => {},
-    event: async () => {},
-    below: () => transport,
-    close: async () => {},
-    ...more,
-  };
-  return { said, session: new Session(transport, options) };
-}
+import { ALLOWED, BLOCKED, KILLED, Scripted } from "./scripted.js";
 
 /** The outcome of a call for each of these arguments, whose results are counted. */
 async function outcomes(session: Session, options: CallOptions, ...several: Record<string, unknown>[]): Promise<unknown[]> {
@@ -33,9 +16,10 @@ async function outcomes(session: Session, options: CallOptions, ...several: Reco
 }
 
 test("calls with an equal key, or equal in the named arguments, are made once", async () => {
-  const { session, said } = opened();
+  const service = new Scripted();
+  const session = service.session();
   assert.deepEqual(await outcomes(session, { key: "k1" }, { to: "a" }, { to: "b" }), [1, 1]);
-  assert.deepEqual(said, ["asked"], "nobody is asked about a call that is not made");
+  assert.deepEqual(service.said, ["call send", "result send ok"], "nobody is asked about a call that is not made");
   assert.deepEqual(await outcomes(session, { key: "k2" }, {}), [1]);
   const orders = [{ order: { id: 1, of: "a" } }, { order: { of: "a", id: 1 }, note: "again" }, { order: { id: 2, of: "a" } }];
   assert.deepEqual(await outcomes(session, { once: ["order"] }, ...orders), [1, 1, 2]);
@@ -45,7 +29,7 @@ test("calls with an equal key, or equal in the named arguments, are made once", 
 });
 
 test("a result is a copy, and one that was changed later is returned as it was", async () => {
-  const { session } = opened();
+  const session = new Scripted().session();
   const first = await session.run("list", {}, () => ["a"], { key: "k" });
   first.push("b");
   (await session.run("list", {}, () => [""], { key: "k" })).push("c");
@@ -53,17 +37,17 @@ test("a result is a copy, and one that was changed later is returned as it was",
 });
 
 test("a call that failed, was refused or was changed is made again", async () => {
-  const answers: Verdict[] = [ALLOW, BLOCK, { ...ALLOW, changeArguments: { put: { to: "b" }, remove: [] } }];
-  const { session } = opened({ changesArguments: false }, { verdict: async () => answers.shift() ?? ALLOW });
+  const other = { ...ALLOWED, change_arguments: { put: { to: "b" }, remove: [] } };
+  const session = Scripted.of(ALLOWED, BLOCKED, other).session({ changesArguments: false });
   const send = () => session.run("send", {}, () => "sent", { key: "k" });
   await assert.rejects(session.run("send", {}, () => Promise.reject(new Error("away")), { key: "k" }), /away/);
-  await assert.rejects(send(), /scope_creep/);
+  await assert.rejects(send(), /block/);
   await assert.rejects(send(), /arguments_not_changed/);
   assert.equal(await send(), "sent");
 });
 
 test("while a call runs, an equal one is refused, and one whose end was not reported is made again", async () => {
-  const { session } = opened();
+  const session = new Scripted().session();
   const [first, second] = await Promise.all([1, 2].map(() => session.before("c1", "send", {}, { key: "k" })));
   assert.equal(first?.allowed, true);
   assert.ok(second?.allowed === false && second.code === "idempotency_in_flight");
@@ -75,30 +59,19 @@ test("while a call runs, an equal one is refused, and one whose end was not repo
   assert.deepEqual(third.allowed && third.replayed, { value: "sent" });
 });
 
-test("a restriction in force comes first, and after a rollback the call is made again", async () => {
-  let standing: Verdict | undefined;
-  let rollbacks = 0;
-  const told: string[] = [];
-  const { session } = opened({}, {
-    rollbacks: async () => rollbacks,
-    notMade: async (_, code) => (told.push(code), standing),
-  });
+test("a stopped session gets no earlier result", async () => {
+  const session = Scripted.of(ALLOWED, KILLED).session();
   assert.deepEqual(await outcomes(session, { key: "k" }, {}, {}), [1, 1]);
-  standing = BLOCK;
-  await assert.rejects(outcomes(session, { key: "k" }, {}), /scope_creep/);
-  standing = undefined;
-  rollbacks = 1;
-  assert.deepEqual(await outcomes(session, { key: "k" }, {}, {}), [1, 1]);
-  assert.deepEqual(told, ["idempotent_replay", "idempotent_replay", "idempotent_replay"]);
+  await assert.rejects(session.before("c", "work"), /session_killed/);
+  await assert.rejects(outcomes(session, { key: "k" }, {}), /session_killed/);
 });
 
-test("a result is kept for its time, and invalid options are refused", async () => {
+test("a result is kept for its time, and a key is a text", async () => {
   const results = new Results(2);
-  assert.equal(results.begin("k", 0, 0), undefined);
+  assert.equal(results.begin("k", 0), undefined);
   results.end("k", { value: 1, atMs: 1000 });
-  assert.deepEqual(results.begin("k", 3000, 0), { value: 1, atMs: 1000 });
-  assert.equal(results.begin("k", 3001, 0), undefined);
-  assert.throws(() => opened({ keyTtlS: 0 }), RangeError);
-  const verdict = await opened().session.before("c1", "send", {}, { key: 1 as unknown as string });
+  assert.deepEqual(results.begin("k", 3000), { value: 1, atMs: 1000 });
+  assert.equal(results.begin("k", 3001), undefined);
+  const verdict = await new Scripted().session().before("c1", "send", {}, { key: 1 as unknown as string });
   assert.ok(!verdict.allowed && verdict.code === "not_checked");
 });

@@ -1,57 +1,69 @@
-/** For the tests of adapters: a session whose verdicts are the test's, and a model that plays a script. */
+/** For the tests: a session whose verdicts are the test's, and a model that plays a script. */
 
 import { MockLanguageModelV4 } from "ai/test";
 
-import { Session, type SessionOptions } from "../src/index.js";
-import type { Outcome, ProposedCall, SessionInfo, Transport, TurnEvent, Verdict } from "../src/transport.js";
+import { type Service, Session, type SessionOptions } from "../src/index.js";
 
-export const ALLOWED: Verdict = { allowed: true, killed: false };
-export const BLOCKED: Verdict = { allowed: false, killed: false, code: "block", message: "Not this." };
-export const KILLED: Verdict = { allowed: false, killed: true, code: "session_killed_loop_guard", message: "Stopped." };
+type Body = Record<string, any>;
+/** What the service answers, or the error with which it fails. */
+export type Answer = Body | Error;
 
-/** What was said, in order: `call work`, `result work ok`, `turn 9`. */
-export class Scripted implements Transport {
+export const ALLOWED: Body = { allowed: true, killed: false };
+export const BLOCKED: Body = { allowed: false, killed: false, code: "block", message: "Not this." };
+export const KILLED: Body = { allowed: false, killed: true, code: "session_killed_loop_guard", message: "Stopped." };
+
+export class Scripted implements Service {
+  /** What was said, in order: `call work`, `result work ok`, `turn 9`. */
   readonly said: string[] = [];
-  readonly calls: ProposedCall[] = [];
+  readonly calls: Body[] = [];
+  readonly asked: [path: string, body: Body][] = [];
+  readonly warned: string[] = [];
+  /** The answer about each turn. */
+  turn: Answer = ALLOWED;
   #isKilled = false;
 
   /** What each call is answered with; KILLED also stops every turn after it. */
-  constructor(readonly decide: (call: ProposedCall) => Verdict | Promise<Verdict> = () => ALLOWED) {}
+  constructor(readonly decide: (call: Body) => Answer | Promise<Answer> = () => ALLOWED) {}
+
+  /** Answers with each in turn, and then allows. */
+  static of(...answers: Answer[]): Scripted {
+    return new Scripted(() => answers.shift() ?? ALLOWED);
+  }
 
   kill(): void {
     this.#isKilled = true;
   }
 
-  async open(_: SessionInfo): Promise<void> {}
-
-  async verdict(call: ProposedCall): Promise<Verdict> {
-    this.said.push(`call ${call.action}`);
-    this.calls.push(call);
-    const verdict = this.#isKilled ? KILLED : await this.decide(call);
-    if (verdict.killed) this.#isKilled = true;
-    return verdict;
+  async ask(path: string, body: Body): Promise<Body> {
+    this.asked.push([path, body]);
+    const answer = await this.#answer(path, body);
+    if (answer instanceof Error) throw answer;
+    if (answer["killed"] === true) this.#isKilled = true;
+    return answer;
   }
 
-  async turnVerdict(): Promise<Verdict> {
-    return this.#isKilled ? KILLED : ALLOWED;
+  async #answer(path: string, body: Body): Promise<Answer> {
+    const { kind, action, call_id, outcome = "ok", usage, output = "" } = body;
+    if (path === "/v1/turn") this.said.push(`turn ${usage?.input_tokens}+${usage?.cache_read_tokens} ${output}`.trim());
+    if (path === "/v1/result") {
+      const ended = this.calls.findLast((call) => call["call_id"] === call_id);
+      this.said.push(`result ${ended?.["action"]} ${outcome}`);
+    }
+    if (path !== "/v1/verdict") return {};
+    if (kind === "model.turn") return this.#isKilled ? KILLED : this.turn;
+    this.said.push(`call ${action}`);
+    this.calls.push(body);
+    return this.#isKilled ? KILLED : this.decide(body);
   }
 
-  async result(callId: string, { outcome }: Outcome): Promise<void> {
-    this.said.push(`result ${this.calls.findLast((call) => call.callId === callId)?.action} ${outcome}`);
-  }
-
-  async event({ usage, output }: TurnEvent): Promise<void> {
-    this.said.push(`turn ${usage?.inputTokens}+${usage?.cacheReadTokens} ${output?.head ?? ""}`.trim());
-  }
-
-  below(): Transport {
+  below(): Service {
     return this;
   }
 
   async close(): Promise<void> {}
 
   session(options: SessionOptions = {}): Session {
-    return new Session(this, { onWarning: () => {}, ...options });
+    return new Session(this, { onWarning: (message) => this.warned.push(message), ...options });
   }
 }
 

@@ -1,163 +1,110 @@
-/** A session over a transport that plays a list of verdicts: what every transport and adapter relies on. */
+/** A session over a service that plays a list of verdicts: what every adapter relies on. */
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import {
-  argumentsOf,
-  Away,
-  type Denied,
-  type Outcome,
-  type ProposedCall,
-  Refused,
-  Session,
-  type SessionInfo,
-  type SessionOptions,
-  type Transport,
-  type TurnEvent,
-  type Verdict,
-} from "../src/index.js";
+import { argumentsOf, type Denied, Refused, type Session } from "../src/index.js";
+import { Away } from "../src/service.js";
+import { type Answer, ALLOWED, BLOCKED, KILLED, Scripted } from "./scripted.js";
 
-const ALLOW: Verdict = { allowed: true, killed: false };
-const BLOCK: Verdict = { allowed: false, killed: false, code: "scope_creep", message: "Not this." };
-const KILL: Verdict = { allowed: false, killed: true, code: "session_killed_loop_guard", message: "Stopped." };
-const FROZEN: Verdict = { allowed: false, killed: false, code: "session_frozen_by_operator", message: "Wait." };
-
-type Answer = Verdict | Error;
-
-class Scripted implements Transport {
-  readonly said: unknown[][] = [];
-  readonly calls: ProposedCall[] = [];
-  readonly results: [string, Outcome][] = [];
-  readonly turns: TurnEvent[] = [];
-  readonly opened: SessionInfo[] = [];
-  readonly belows: Scripted[] = [];
-  turn: Answer = ALLOW;
-
-  constructor(readonly answers: Answer[] = []) {}
-
-  async open(session: SessionInfo): Promise<void> {
-    this.opened.push(session);
-    this.said.push(["open"]);
-  }
-
-  async verdict(call: ProposedCall): Promise<Verdict> {
-    this.calls.push(call);
-    this.said.push(["verdict", call.callId]);
-    const answer = this.answers.shift() ?? ALLOW;
-    if (answer instanceof Error) throw answer;
-    return answer;
-  }
-
-  async turnVerdict(): Promise<Verdict> {
-    this.said.push(["turn?"]);
-    if (this.turn instanceof Error) throw this.turn;
-    return this.turn;
-  }
-
-  async result(callId: string, outcome: Outcome): Promise<void> {
-    this.results.push([callId, outcome]);
-    this.said.push(["result", callId]);
-  }
-
-  async event(event: TurnEvent): Promise<void> {
-    this.turns.push(event);
-  }
-
-  below(): Scripted {
-    this.belows.push(new Scripted(this.answers));
-    return this.belows.at(-1)!;
-  }
-
-  async close(): Promise<void> {
-    this.said.push(["close"]);
-  }
-}
-
-function scripted(answers: Answer[] = [], options: SessionOptions = {}): { session: Session; transport: Scripted; warned: string[] } {
-  const transport = new Scripted(answers);
-  const warned: string[] = [];
-  const session = new Session(transport, { sessionId: "s1", onWarning: (message) => warned.push(message), ...options });
-  return { session, transport, warned };
-}
-
-async function denied(promise: Promise<unknown>): Promise<Denied> {
-  const verdict = (await promise) as Denied;
-  assert.equal(verdict.allowed, false);
-  return verdict;
-}
+const FROZEN: Answer = { ...BLOCKED, code: "session_frozen_by_operator" };
+const CONTAINED: Answer = { ...BLOCKED, code: "session_contained_by_operator" };
 
 const REFUSED = (code: string) => (error: unknown) => error instanceof Refused && error.code === code;
 
-test("a call that is allowed is made, and its result reported without secrets", async () => {
-  const { session, transport } = scripted([], { effects: { send: "write" }, agentId: "a", goal: "tidy, token=abcdef" });
-  const verdict = await session.before("c1", "send", { to: "x", password: "hunter2" }, { targets: ["url=https://u:pw9@h"] });
-  assert.ok(verdict.allowed);
-  assert.deepEqual(verdict.args, { to: "x", password: "hunter2" });
-  assert.equal(verdict.changed, false);
-  assert.equal(await session.after("c1", "sent with token=abcdef"), "");
-  const [call] = transport.calls;
-  assert.deepEqual(call?.args, { to: "x", password: "[redacted:password]" });
-  assert.deepEqual(call?.targets, ["url=https://[redacted:url_password]@h"]);
-  assert.equal(call?.effect, "write");
-  assert.equal(transport.opened[0]?.goal, "tidy, token=[redacted:token]");
-  const [[callId, { outcome, output }] = ["", { outcome: "ok" as const, output: undefined }]] = transport.results;
-  assert.deepEqual([callId, outcome, output?.head, output?.bytes], ["c1", "ok", "sent with token=[redacted:token]", 22]);
+async function denied(asked: ReturnType<Session["before"]>): Promise<Denied> {
+  const verdict = await asked;
+  if (verdict.allowed) assert.fail("expected a refusal");
+  return verdict;
+}
+
+async function codeOf(session: Session, name: string): Promise<string> {
+  const verdict = await session.before(undefined, name);
+  return verdict.allowed ? "" : verdict.code;
+}
+
+test("a session is told from its start to its end", async () => {
+  const service = new Scripted();
+  const session = service.session({ sessionId: "s", agentId: "a", missionId: "m", mode: "blocking", goal: "tidy" });
+  await Promise.all([session.before("c1", "send", '{"to": "x"}', { loopKey: "k", effect: "write", targets: ["t"] }), session.beforeTurn()]);
+  await session.after("c1", { rows: 42n, circle: undefined });
+  await session.turn({ usage: { inputTokens: 5, cacheWriteTokens: 2, outputTokens: 1 }, output: "Done." });
+  await session.prompt("and now?");
+  await session.before("c2", "send");
+  await session.failed("c2", new RangeError("no"));
+  await session.end();
+  await session.end();
+  assert.equal((await denied(session.before("c3", "work"))).code, "not_checked");
+  const who = { session_id: "s", agent_id: "a", mission_id: "m", session_mode: "blocking" };
+  const call = { ...who, action: "send", targets: [] };
+  assert.deepEqual(JSON.parse(JSON.stringify(service.asked)), [
+    ["/v1/start", { ...who, task: { goal: "tidy" } }],
+    ["/v1/verdict", { ...call, call_id: "c1", args: { to: "x" }, targets: ["t"], effect: "write", loop_key: "k" }],
+    ["/v1/verdict", { ...who, kind: "model.turn" }],
+    ["/v1/result", { session_id: "s", call_id: "c1", output: { rows: "42" } }],
+    ["/v1/turn", { ...who, usage: { input_tokens: 7, output_tokens: 1, cache_read_tokens: 0 }, output: "Done." }],
+    ["/v1/start", { ...who, prompt: "and now?" }],
+    ["/v1/verdict", { ...call, call_id: "c2", args: {} }],
+    ["/v1/result", { session_id: "s", call_id: "c2", outcome: "error", error: "RangeError: no" }],
+    ["/v1/end", { session_id: "s" }],
+  ]);
+  await assert.rejects(session.prompt(["a"] as never), /prompt: expected a text, got object/);
 });
 
-test("the session begins once, before its first call, and ends once", async () => {
-  const { session, transport } = scripted();
-  await Promise.all([session.before("c1", "work"), session.before("c2", "work")]);
-  await session.after("c1", "done");
-  await session.end();
-  await session.end();
-  assert.deepEqual(transport.said, [
-    ["open"],
-    ["verdict", "c1"],
-    ["verdict", "c2"],
-    ["result", "c1"],
-    ["result", "c2"],
-    ["close"],
+test("a result that is long is cut, and one that JSON cannot say is named", async () => {
+  const service = new Scripted();
+  const session = service.session();
+  const circle: unknown[] = [];
+  circle.push(circle);
+  for (const output of ["x".repeat(2_000_000), { text: "y".repeat(2_000_000) }, circle, "a\ud83d"]) {
+    await session.before("c", "work");
+    await session.after("c", output);
+  }
+  const sent = service.asked.filter(([path]) => path === "/v1/result").map(([, { output }]) => output as string);
+  assert.deepEqual(sent.map((one) => [one.length, one.slice(0, 9)]), [
+    [1_000_000, "xxxxxxxxx"],
+    [1_000_000, '{"text":"'],
+    [16, "<[object "],
+    [2, "a\ud83d"],
   ]);
-  assert.equal(transport.results[1]?.[1].outcome, "unknown", "its result was not reported");
-  assert.equal((await denied(session.before("c3", "work"))).code, "not_checked");
 });
 
 test("a refused call is denied with the text for the model, and the run goes on", async () => {
-  const { session } = scripted([{ ...BLOCK, hints: "Think again." }]);
+  const session = Scripted.of({ ...BLOCKED, hints: "Think again.", request_id: "r1", expires: 7 }).session();
   const verdict = await denied(session.before("c1", "work"));
-  assert.deepEqual([verdict.text, verdict.code], ["scope_creep: Not this.\n\nThink again.", "scope_creep"]);
-  assert.equal(verdict.refused.message, "scope_creep: Not this.");
+  assert.deepEqual([verdict.text, verdict.code], ["block: Not this.\n\nThink again.", "block"]);
+  assert.deepEqual([verdict.refused.message, verdict.refused.approval], ["block: Not this.", { requestId: "r1", expires: 7 }]);
   assert.equal(session.stopped, undefined);
   assert.ok((await session.before("c2", "work")).allowed);
 });
 
-test("a request for approval is told", async () => {
-  const { session } = scripted([{ ...BLOCK, code: "approval_pending", requestId: "r1", expires: 7 }]);
-  assert.deepEqual((await denied(session.before("c1", "work"))).refused.approval, { requestId: "r1", expires: 7 });
-});
-
-test("a stopped session throws, also without asking again", async () => {
-  const { session, transport } = scripted([KILL]);
-  await assert.rejects(session.before("c1", "work"), REFUSED("session_killed_loop_guard"));
+test("a stopped session throws, also without asking again, and so does one below it", async () => {
+  const service = Scripted.of(ALLOWED, KILLED);
+  const session = service.session();
+  const below = session.subagent({ agentId: "a/b" });
+  assert.ok((await below.before("c1", "work")).allowed);
   await assert.rejects(session.before("c2", "work"), REFUSED("session_killed_loop_guard"));
-  await assert.rejects(session.beforeTurn(), REFUSED("session_killed_loop_guard"));
-  assert.equal(session.stopped?.code, "session_killed_loop_guard");
-  assert.equal(transport.calls.length, 1);
+  for (const one of [session, below]) {
+    await assert.rejects(one.before("c3", "work"), REFUSED("session_killed_loop_guard"));
+    await assert.rejects(one.beforeTurn(), REFUSED("session_killed_loop_guard"));
+    assert.equal(one.stopped?.code, "session_killed_loop_guard");
+  }
+  assert.equal(service.calls.length, 2);
 });
 
 test("a frozen session makes no further turn, and goes on when it is released", async () => {
-  const { session, transport } = scripted();
-  transport.turn = FROZEN;
+  const service = new Scripted();
+  const session = service.session();
+  service.turn = FROZEN;
   await assert.rejects(session.beforeTurn(), REFUSED("session_frozen_by_operator"));
   assert.equal(session.stopped?.code, "session_frozen_by_operator");
-  transport.turn = ALLOW;
+  service.turn = ALLOWED;
   await session.beforeTurn();
   assert.equal(session.stopped, undefined);
 });
 
 test("hints come with the result of their call, and those of a failed call with the next one", async () => {
-  const { session } = scripted([{ ...ALLOW, hints: "One." }, { ...ALLOW, hints: "Two." }, ALLOW]);
+  const session = Scripted.of({ ...ALLOWED, hints: "One." }, { ...ALLOWED, hints: "Two." }).session();
   await session.before("c1", "work");
   assert.equal(await session.after("c1", "done"), "One.");
   assert.equal(await session.after("c1", "done"), "", "once");
@@ -169,83 +116,66 @@ test("hints come with the result of their call, and those of a failed call with 
 });
 
 test("arguments are changed by a decision, or the call is denied where they cannot be", async () => {
-  const other: Verdict = { ...ALLOW, changeArguments: { put: { path: "safe" }, remove: ["force"] } };
-  const { session } = scripted([other]);
-  const verdict = await session.before("c1", "work", { path: "/", force: true, __proto__: null });
+  const other: Answer = { ...ALLOWED, change_arguments: { put: { path: "safe" }, remove: ["force"] } };
+  const verdict = await Scripted.of(other).session().before("c1", "work", { path: "/", force: true });
   assert.deepEqual(verdict.allowed && { args: verdict.args, changed: verdict.changed }, { args: { path: "safe" }, changed: true });
-  const fixed = scripted([other], { changesArguments: false });
-  const text = 'This call is only allowed with other arguments: {"path": "safe"}';
-  const refused = await denied(fixed.session.before("c1", "work", { path: "/", force: true }));
-  assert.deepEqual([refused.text, refused.code], [text, "arguments_not_changed"]);
-  assert.equal(fixed.transport.results[0]?.[1].outcome, "error");
+  const fixed = Scripted.of(other);
+  const refused = await denied(fixed.session({ changesArguments: false }).before("c1", "work", { path: "/", force: true }));
+  assert.deepEqual([refused.text, refused.code], [
+    'arguments_not_changed: This call is only allowed with other arguments: {"path":"safe"}',
+    "arguments_not_changed",
+  ]);
+  assert.deepEqual(fixed.said, ["call work", "result work error"]);
 });
 
-test("without an answer only what destroys is refused, and what stood holds", async () => {
+test("without an answer only what reads is made, and what stood holds", async () => {
   const away = new Away("gone");
-  const { session, transport, warned } = scripted([away, away, FROZEN, away, away]);
-  assert.ok((await session.before("c1", "get_asset")).allowed);
-  const refused = await denied(session.before("c2", "delete_asset"));
-  assert.equal(refused.text.split(": ")[0], "no_verdict");
+  const service = Scripted.of(away, away, FROZEN, away, away);
+  const session = service.session({ effects: { work: "read" } });
+  assert.equal(await codeOf(session, "mcp__warehouse__getAsset"), "");
+  const refused = await denied(session.before("c2", "save"));
   assert.equal(refused.text, "no_verdict: No verdict on this call is available, and it could do harm. Report it instead.");
-  assert.equal((await denied(session.before("c3", "work"))).code, "session_frozen_by_operator");
-  assert.equal((await denied(session.before("c4", "get_asset"))).code, "session_frozen_by_operator");
-  transport.turn = away;
+  for (const name of ["work", "save", "get_asset"]) assert.equal(await codeOf(session, name), "session_frozen_by_operator");
+  service.turn = away;
   await assert.rejects(session.beforeTurn(), REFUSED("session_frozen_by_operator"));
-  assert.equal(warned.filter((one) => one.includes("no response")).length, 2, "once for each time");
+  assert.equal(service.warned.filter((one) => one.includes("no response")).length, 2, "once for each time");
+  assert.equal(await codeOf(Scripted.of(away).session({ whenDown: "all" }), "delete_asset"), "");
 });
 
 test("a contained session that has looked since changes nothing without a response", async () => {
   const away = new Away("gone");
-  const contained: Verdict = { ...FROZEN, code: "session_contained_by_operator" };
-  const { session, transport } = scripted([contained, ALLOW, away, away, FROZEN, ALLOW, away, ALLOW, away], {
-    effects: { save: "write" },
-  });
-  const code = async (name: string): Promise<string> => {
-    const verdict = await session.before(undefined, name);
-    return verdict.allowed ? "" : verdict.code;
-  };
-  assert.equal(await code("save"), "session_contained_by_operator");
+  const session = Scripted.of(CONTAINED, ALLOWED, away, away, FROZEN, ALLOWED, away, ALLOWED, away).session({ whenDown: "all" });
+  assert.equal(await codeOf(session, "save"), "session_contained_by_operator");
   assert.equal(session.stopped, undefined, "it may look, and so go on");
-  assert.equal(await code("get_asset"), "");
+  assert.equal(await codeOf(session, "get_asset"), "");
   await session.beforeTurn();
-  assert.equal(await code("save"), "session_contained_by_operator", "no response");
-  assert.equal(await code("get_asset"), "", "no response");
-  assert.equal(await code("save"), "session_frozen_by_operator");
-  assert.equal(await code("get_asset"), "", "no longer frozen");
-  assert.equal(await code("save"), "session_contained_by_operator", "no response");
-  assert.equal(await code("save"), "", "released");
-  assert.equal(await code("save"), "", "no response");
-  assert.equal(transport.calls.length, 9);
-});
-
-test("where the settings say so, what destroys is made without an answer, or a write refused", async () => {
-  const open = scripted([new Away("gone")], { failClosedFrom: null });
-  assert.ok((await open.session.before("c1", "delete_asset")).allowed);
-  const closed = scripted([new Away("gone")], { failClosedFrom: "write", effects: { save: "write" } });
-  assert.equal((await denied(closed.session.before("c1", "save"))).code, "no_verdict");
+  assert.equal(await codeOf(session, "save"), "session_contained_by_operator", "no response");
+  assert.equal(await codeOf(session, "get_asset"), "", "no response");
+  assert.equal(await codeOf(session, "save"), "session_frozen_by_operator");
+  assert.equal(await codeOf(session, "get_asset"), "", "no longer frozen");
+  assert.equal(await codeOf(session, "save"), "session_contained_by_operator", "no response");
+  assert.equal(await codeOf(session, "save"), "", "released");
+  assert.equal(await codeOf(session, "save"), "", "no response");
 });
 
 test("whatever fails in here refuses the call", async () => {
-  const { session, warned } = scripted([new Error("broken"), new TypeError("broken")]);
+  const service = Scripted.of(new Error("broken"), { ok: true });
+  const session = service.session();
   const hostile = {
     get path(): string {
       throw new Error("no");
     },
   };
-  for (const args of [{}, '{"path": "a"', hostile]) {
-    const verdict = await session.before(undefined, "work", args);
-    if (!verdict.allowed) assert.equal(verdict.code, "not_checked");
-    else assert.fail("expected a refusal");
-  }
+  for (const args of [{}, "", hostile]) assert.equal((await denied(session.before(undefined, "work", args))).code, "not_checked");
   assert.equal((await denied(session.before("c", "work", {}, { effect: "bad" as "read" }))).code, "not_checked");
-  assert.equal(warned.length, 4);
-  const turn = scripted();
-  turn.transport.turn = new Error("broken");
-  await assert.rejects(turn.session.beforeTurn(), REFUSED("not_checked"));
+  service.turn = new Error("broken");
+  await assert.rejects(session.beforeTurn(), REFUSED("not_checked"));
+  assert.equal(service.warned.length, 5);
 });
 
 test("a function is guarded whole", async () => {
-  const { session, transport } = scripted([ALLOW, { ...ALLOW, hints: "Think." }, ALLOW, BLOCK, KILL]);
+  const service = Scripted.of(ALLOWED, { ...ALLOWED, hints: "Think." }, ALLOWED, BLOCKED, KILLED);
+  const session = service.session();
   const work = session.guarded("work", async ({ path }: { path: string }) => {
     if (path === "bad") throw new TypeError("no such path");
     return `done ${path}`;
@@ -253,48 +183,28 @@ test("a function is guarded whole", async () => {
   assert.equal(await work({ path: "a" }), "done a");
   assert.equal(await work({ path: "b" }), "done b\n\nThink.");
   await assert.rejects(work({ path: "bad" }), /no such path/);
-  await assert.rejects(work({ path: "c" }), REFUSED("scope_creep"));
+  await assert.rejects(work({ path: "c" }), REFUSED("block"));
   assert.equal(session.stopped, undefined);
   await assert.rejects(work({ path: "d" }), REFUSED("session_killed_loop_guard"));
   assert.notEqual(session.stopped, undefined);
-  const ends = transport.results.map(([, { outcome, error }]) => [outcome, error]);
-  assert.deepEqual(ends, [["ok", undefined], ["ok", undefined], ["error", "TypeError: no such path"]]);
+  assert.deepEqual(service.said.filter((one) => one.startsWith("result")), ["result work ok", "result work ok", "result work error"]);
 });
 
-test("a subagent is a session below, and is stopped with the one above", async () => {
-  const { session } = scripted([ALLOW, KILL], { agentId: "a", rootSessionId: "root", parentSessionId: "p" });
-  const below = session.subagent({ agentId: "a/b" });
-  const verdict = await below.before("c1", "work");
-  assert.ok(verdict.allowed);
-  await assert.rejects(session.before("c2", "work"), REFUSED("session_killed_loop_guard"));
-  await assert.rejects(below.before("c3", "work"), REFUSED("session_killed_loop_guard"));
-  await assert.rejects(below.beforeTurn(), REFUSED("session_killed_loop_guard"));
-  assert.notEqual(below.sessionId, session.sessionId);
-});
-
-test("turns of the model are published with what they used", async () => {
-  const { session, transport } = scripted();
-  await session.turn({ usage: { inputTokens: 5, outputTokens: 2, cacheReadTokens: 4 }, output: "token=abcdef" });
-  assert.deepEqual(transport.turns[0]?.usage, { inputTokens: 5, outputTokens: 2, cacheReadTokens: 4 });
-  assert.equal(transport.turns[0]?.output?.head, "token=[redacted:token]");
-  assert.deepEqual(transport.said, [["open"]]);
-});
-
-test("the same id twice is two calls, and lone surrogates are none", async () => {
-  const { session, transport } = scripted();
+test("the same id twice is two calls: the hints of the first are not lost", async () => {
+  const session = Scripted.of({ ...ALLOWED, hints: "One." }).session();
   await session.before("c1", "work");
-  await session.before("c1", "wo\ud83drk", { path: "a\ud83d" });
-  assert.deepEqual(transport.results.map(([callId, { outcome }]) => [callId, outcome]), [["c1", "unknown"]]);
-  assert.deepEqual([transport.calls[1]?.action, transport.calls[1]?.args], ["wo?rk", { path: "a?" }]);
+  await session.before("c1", "work");
+  const verdict = await session.before("c2", "work");
+  assert.equal(verdict.allowed && verdict.hints, "One.");
 });
 
 test("errors say what was expected", () => {
-  const transport = new Scripted();
-  assert.throws(() => new Session(transport, { sessionId: "" }), /sessionId: expected a text of 1 to 256 characters, got ""/);
-  assert.throws(() => new Session(transport, { mode: "fast" as "async" }), /mode: expected one of async, blocking, local/);
-  assert.throws(() => new Session(transport, { effects: { a: "bad" as "read" } }), /effects\.a: expected one of read/);
-  assert.throws(() => new Session(transport, { redactPii: true, digestKey: "" }), /redactPii: expected a digestKey/);
-  assert.throws(() => new Session(transport, { maxOutputChars: -1 }), /maxOutputChars: expected a whole number from 0/);
+  const service = new Scripted();
+  assert.throws(() => service.session({ sessionId: "" }), /sessionId: expected a text of 1 to 256 characters, got ""/);
+  assert.throws(() => service.session({ mode: "fast" as "async" }), /mode: expected one of async, blocking, local/);
+  assert.throws(() => service.session({ effects: { a: "bad" as "read" } }), /effects\.a: expected one of read/);
+  assert.throws(() => service.session({ whenDown: "some" as "all" }), /whenDown: expected one of reads, all/);
+  assert.throws(() => service.session({ keyTtlS: 0 }), /keyTtlS: expected seconds/);
 });
 
 test("arguments are an object, or its JSON as the model wrote it", () => {
@@ -304,62 +214,4 @@ test("arguments are an object, or its JSON as the model wrote it", () => {
   assert.deepEqual(argumentsOf("[1]"), { arguments: [1] });
   assert.deepEqual(argumentsOf('{"a"'), { arguments: '{"a"' });
   assert.deepEqual(argumentsOf(7), { arguments: 7 });
-});
-
-test("large inputs take time in proportion to their size", async () => {
-  const { session } = scripted();
-  const inputs = ["password=", "a:b@", "://", "-----BEGIN PRIVATE KEY-----", "curl -u ", "a.".repeat(9) + "@", "ab_", "4111 ", '\\"'];
-  for (const input of inputs) {
-    const text = input.repeat(Math.ceil(200_000 / input.length));
-    const verdict = await session.before(undefined, "work", { text });
-    assert.ok(verdict.allowed);
-    await session.after(verdict.callId, text);
-  }
-});
-
-test("a target that an entry names is seen in large arguments, and leaves the process without secrets", async () => {
-  const { session, transport } = scripted();
-  const path = `/srv/${"long/".repeat(20)}report`;
-  const password = `hunter2${"x".repeat(30)}`;
-  const others = { n: 7, big: 2n ** 70n, whole: true, part: 0.5, none: null, list: ["a"], long: "y".repeat(513) };
-  const args = { ...others, path, password, content: Array.from({ length: 300 }, () => "z".repeat(100)) };
-  await session.before("c1", "write_file", args, { targets: [`key=AKIAIOSFODNN7EXAMPLE ${"k".repeat(600)}`] });
-  await session.before("c2", "write_file", { path, password });
-  const [large, small] = transport.calls;
-  assert.ok(large && small);
-  const simple = ["n=7", "big=1180591620717411303424", "whole=True", `path=${path}`, `password=${password}`];
-  assert.deepEqual(large.matchTargets(), [`key=AKIAIOSFODNN7EXAMPLE ${"k".repeat(600)}`, ...simple]);
-  assert.notEqual(large.args["path"], path);
-  assert.deepEqual(large.cutTargets(), [`path=${path}`]);
-  assert.ok(!JSON.stringify([...large.cutTargets(), large]).includes("hunter2"));
-  assert.deepEqual([small.unreadFrom, small.cutTargets()], [undefined, []]);
-});
-
-test("of more targets than can be told none is left out in silence", async () => {
-  const { session, transport } = scripted([], { maxArgsBytes: 0 });
-  const args = Object.fromEntries(Array.from({ length: 1001 }, (_, at) => [`name${at}`, at]));
-  await session.before("c1", "write_file", { ...args, content: "x".repeat(300_000) });
-  assert.throws(() => transport.calls[0]?.cutTargets(), /expected at most 1000 simple arguments that are cut, got 1001/);
-});
-
-const TOKEN = `gh${"p_"}aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12`;
-
-test("a secret that a result or an error brought in is told where a call sends it, also from a session below", async () => {
-  const { session, transport } = scripted([], { digestKey: "k" });
-  const subagent = session.subagent();
-  const sent = async (args: Record<string, string>): Promise<unknown> => {
-    await session.before(undefined, "http_post", args);
-    return transport.calls.at(-1)?.secretsSent;
-  };
-  const base64 = { url: "https://example.org", body: Buffer.from(`use ${TOKEN}`).toString("base64") };
-  assert.equal(await sent(base64), undefined);
-  await session.before("c1", "run", { command: "deploy" });
-  await session.failed("c1", new Error(`refused: ${TOKEN}`));
-  const told = (await sent(base64)) as { digest: string }[];
-  assert.deepEqual(told, [{ kind: "github_token", digest: told[0]?.digest, elsewhere: true }]);
-  assert.match(told[0]?.digest ?? "", /^[0-9a-f]{8}$/);
-  assert.equal(await sent({ url: "https://api.github.com/user", authorization: TOKEN }), undefined);
-  await subagent.before(undefined, "http_post", base64);
-  assert.deepEqual(transport.belows[0]?.calls[0]?.secretsSent, told);
-  assert.ok(!JSON.stringify(transport.calls).includes(TOKEN));
 });

@@ -22,6 +22,7 @@ _RUN_NOTHING = frozenset(listed("getattr hasattr print isinstance callable patch
 """Functions that do not call a function that they are given."""
 _NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "TextEncoder.encode"))
 """Calls that return an empty value when called without arguments."""
+_EMPTIES_BUCKET = re.compile(r"bucket\w*\.(?:objects|object_versions)(?:\.all)?\.delete$", re.IGNORECASE)
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\A\s*+(?:sudo\s+)?[\w./-]+(?:\s|$)")
@@ -185,6 +186,12 @@ def _states(call: Call, what: frozenset[str]) -> list[CodeCall] | None:
 
 
 def _takes_away(call: Call) -> list[CodeCall]:
+    if _EMPTIES_BUCKET.search(call.ref) is not None:
+        return _each(
+            "thing",
+            "empty_bucket",
+            [f"bucket={name.partition('=')[2]}" for name in named_by(call.ref, call.base, [], {})],
+        )
     verb = takes_away(call.ref, named=bool(call.named)) if _DONE_WITH.isdisjoint(call.named) else ""
     drops = call.last in ("drop", "Drop")
     if not verb or (drops and (call.items or call.named) and not _OF_TABLES.search(call.ref)):

@@ -33,7 +33,12 @@ _AUTOMATIONS = re.compile(
 )
 """Places where a request starts an automation of someone else."""
 _ROWS = tuple(
-    (ActEffect(cells[0]), frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web")
+    (cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web")
+)
+_IN_THE_INTERNET = re.compile(
+    r"\Ahttps?://(?:[^@/]{0,200}@)?(?!(?:[\w.-]*[.-])?(?:staging|dev|test|sandbox|local)[.-])[\w-]+(?:\.[\w-]+)*"
+    r"\.(?!local\b|test\b|internal\b|lan\b|example\b|invalid\b)[a-z]{2,}(?<!example\.com)(?<!example\.org)(?::\d+)?(?:/|\Z)",
+    re.IGNORECASE,
 )
 _QUERY_ONLY = re.compile(
     r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
@@ -77,7 +82,9 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     target = f"url={place}"[:_MAX_CHARS]
     for effect, methods, pattern in _ROWS:
         if method in methods and pattern.search(path) is not None:
-            return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, effect)
+            severe = effect.endswith("!") and ("internet" not in methods or _IN_THE_INTERNET.match(place) is not None)
+            bad = Badness.SEVERE if severe else Badness.PLAIN
+            return Destruction(f"http_{method.lower()}", target, bad, ActEffect(effect.rstrip("!")))
     if method in ("POST", "PUT", "PATCH") and _CHATS.search(place) is not None:
         return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
     if method in ("POST", "PUT") and _AUTOMATIONS.search(place) is not None:

@@ -24,7 +24,6 @@ _CURL_VALUE_OPTIONS = frozenset(listed("""
     --data-urlencode --json --post-data --method -w --write-out --cacert --cert --key -F -x --retry -T
 """))  # fmt: skip
 _BODY_OPTIONS = ("-d", "--data", "--data-raw", "--data-binary", "--data-urlencode", "--json", "--post-data")
-_WHOLE_INDEX = re.compile(r"[/,](?:_all|\*)(?:[/?]|$)")
 
 
 def _curl(invocation: Invocation) -> Iterator[Destruction]:
@@ -105,7 +104,7 @@ def _grpc(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _url(url: str) -> Destruction:
-    return Destruction("http_delete", f"url={url}", Badness.SEVERE if _WHOLE_INDEX.search(url) else Badness.PLAIN)
+    return requests.act("DELETE", url) or Destruction("http_delete", f"url={url}", Badness.PLAIN)
 
 
 TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {

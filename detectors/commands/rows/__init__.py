@@ -54,6 +54,16 @@ def examples_of(name: str) -> list[tuple[str, bool, str]]:
     return found
 
 
+def place_of(row: str) -> str:
+    """Return the file and line of a row, as `commands/rows/git.txt:12`; the folder if it is in none."""
+    for file in files(__name__).iterdir():
+        text = file.read_text(encoding="utf-8") if file.name.endswith(".txt") else ""
+        for number, line in enumerate(text.splitlines(), 1):
+            if line.partition(" #")[0].strip() == row:
+                return f"commands/rows/{file.name}:{number}"
+    return "commands/rows"
+
+
 def _lines(name: str) -> list[str]:
     text = files(__name__).joinpath(f"{name}.txt").read_text(encoding="utf-8")
     return [line.rstrip() for line in text.splitlines() if line.strip()]

@@ -27,11 +27,17 @@ class ShellState:
     environment: Environment = field(default_factory=dict)
     exported: tuple[str, ...] = ()
     aliases: dict[str, str] = field(default_factory=dict)
+    on: str = ""
+    """The other machine, or the container, on which it runs."""
 
-    def child(self, *, remote: bool = False) -> "ShellState":
+    def export(self, *assigned: str) -> None:
+        """Set variables, as `NAME=value`, for the programs that follow."""
+        self.exported = (*self.exported[-_MAX_EXPORTED:], *assigned)
+
+    def child(self, *, remote: bool = False, on: str = "") -> "ShellState":
         """Return the state of a child process; a remote one has another file system and no variables."""
         if remote:
-            return ShellState(None, None, {}, self.exported, self.aliases)
+            return ShellState(None, None, {}, (), self.aliases, on)
         return replace(self, environment=dict(self.environment))
 
 
@@ -75,6 +81,7 @@ def _alias(state: ShellState, invocation: Invocation) -> None:
 def _unset(state: ShellState, invocation: Invocation) -> None:
     for name in invocation.argv[1:]:
         state.environment.pop(name, None)
+        state.export(f"{name}=")
 
 
 def _declare(state: ShellState, invocation: Invocation) -> None:
@@ -82,7 +89,7 @@ def _declare(state: ShellState, invocation: Invocation) -> None:
         name, equals, value = argument.partition("=")
         if equals:
             state.environment[name] = (value[:MAX_VALUE_CHARS],)
-            state.exported = (*state.exported[-_MAX_EXPORTED:], f"{name}={value}")
+            state.export(f"{name}={value}")
 
 
 BUILTINS: Mapping[str, Callable[[ShellState, Invocation], None]] = {

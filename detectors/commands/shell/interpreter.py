@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, cached_by_text
 from haltline.detectors.commands.paths import canonical
-from haltline.detectors.commands.shell import pipes, wrappers
+from haltline.detectors.commands.shell import choices, pipes, wrappers
 from haltline.detectors.commands.shell.builtins import BUILTINS, ShellState
 from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS, Expander
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -41,25 +41,30 @@ def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None
         written = only_write(command, cwd)
         return _read_first(command, cwd)[0] if written is None else (written,)
     if work.left != MAX_STEPS:
-        return _read(command, cwd, work)
-    found, work.left, cut = _read_first(command, cwd)
+        return _read(command, cwd, work)[0]
+    found, _, work.left, cut = _read_first(command, cwd)
     work.cut = work.cut or cut
     return found
 
 
-def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[Invocation, ...]:
+def exports(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
+    """Return `NAME=value` of what a command line exports, and chooses, for those that follow (see `choices`)."""
+    return _read_first(command, cwd)[1] if choices.may_choose(command) else ()
+
+
+def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
-    return tuple(shell.found)
+    return tuple(shell.found), shell.state.exported
 
 
 @cached_by_text  # several readers need the programs of the same event
-def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], int, bool]:
-    """Parse a text with the whole budget. Returns its programs, the steps left, and whether anything is cut."""
+def _read_first(command: str, cwd: str | None) -> tuple[tuple[Invocation, ...], tuple[str, ...], int, bool]:
+    """Parse a text with the whole budget. Returns its programs, exports, the steps left, and if anything is cut."""
     work = StepBudget()
-    return _read(command, cwd, work), work.left, work.cut
+    return *_read(command, cwd, work), work.left, work.cut
 
 
 class _Shell:
@@ -120,14 +125,16 @@ class _Shell:
         self.depth -= 1
         return True
 
-    def _in_child(self, act: Callable[[], None], *, remote: bool = False, fed: Invocation | None = None) -> None:
+    def _in_child(
+        self, act: Callable[[], None], *, remote: bool = False, on: str = "", fed: Invocation | None = None
+    ) -> None:
         """Call `act` as in a child process: changes of the environment are discarded afterwards.
 
-        `fed`: programs there read the input of this one.
+        `on`: the name of a remote one's machine. `fed`: programs there read the input of this one.
         """
         self.work.take(5 + len(self.state.environment) // 4)
         saved, fed_before = self.state, self.fed
-        self.state, self.fed = saved.child(remote=remote), fed or self.fed
+        self.state, self.fed = saved.child(remote=remote, on=on), fed or self.fed
         act()
         self.state, self.fed = saved, fed_before
 
@@ -159,6 +166,7 @@ class _Shell:
                     start=self.state.start,
                     assigned=(*self.state.exported, *assigned),
                     upstream=upstream,
+                    on=self.state.on,
                 )
             )
 
@@ -312,9 +320,10 @@ class _Shell:
         if inner is not None:
             if remote:
                 self._note(invocation)
-                within = replace(invocation, argv=inner, writes=(), cwd=None, start=None)
+                on = wrappers.machine(argv[: len(argv) - len(inner)])
+                within = replace(invocation, argv=inner, writes=(), cwd=None, start=None, on=on)
                 one = len(inner) == 1 and " " in inner[0]
-                self._in_child(lambda: self.run(inner[0]) if one else self._invoke(within), remote=True)
+                self._in_child(lambda: self.run(inner[0]) if one else self._invoke(within), remote=True, on=on)
             elif (len(inner) == 1 and " " in inner[0]) or (len(inner) == 2 and inner[0] == "-c"):
                 self._in_child(lambda: self.run(inner[-1]))
             elif inner:
@@ -338,7 +347,8 @@ class _Shell:
         elif run.is_here:
             self.run(run.text)
         else:
-            self._in_child(lambda: self.run(run.text), remote=run.is_remote, fed=invocation if run.is_fed else None)
+            fed = invocation if run.is_fed else None
+            self._in_child(lambda: self.run(run.text), remote=run.is_remote, on=run.on, fed=fed)
 
     def _behind_prefix(self, argv: tuple[str, ...]) -> tuple[tuple[str, ...] | None, bool]:
         if not argv or (argv[0] == "command" and argv[1:2] in (("-v",), ("-V",))):
@@ -352,10 +362,13 @@ class _Shell:
         return (wrappers.strip(found[1], found[0]), found[0].remote) if found else (None, False)
 
     def _note(self, invocation: Invocation) -> None:
+        if invocation.argv:
+            if invocation.assigned:
+                invocation = choices.named(invocation)
+            self.state.export(*choices.chosen_by(invocation))
+            self.last = invocation
         if invocation.argv or invocation.writes:
             self.found.append(invocation)
-        if invocation.argv:
-            self.last = invocation
 
     def _shell_program(self, invocation: Invocation) -> None:
         text, arguments, reads_input = wrappers.shell_script(invocation.argv)

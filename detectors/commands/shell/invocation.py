@@ -38,6 +38,9 @@ class Invocation(Struct, frozen=True):
     upstream: "Invocation | None" = None
     """The program whose output is piped into this one."""
 
+    on: str = ""
+    """The other machine, or the container, on which it runs."""
+
     called: str = ""
     """The program as written, with its directory."""
 

@@ -325,6 +325,9 @@ class _Lexer:
 
     def _backticks(self, *, quoted: bool = False) -> Part:
         end = _to_end(_TO_BACKTICK, self.text, self.at + 1)
+        if quoted and end >= len(self.text):  # unclosed: PowerShell's escape, such as "a`nb"
+            self.at += 2 if self.text[self.at + 1 : self.at + 2] in ("n", "r", "t") else 1
+            return Text(" ", quoted=True)
         inner = self.text[self.at + 1 : end]
         self.at = end + 1
         if self.nesting >= MAX_NESTING:

@@ -29,6 +29,8 @@ class Run(NamedTuple):
     """In the same shell rather than in a child process."""
     is_fed: bool = False
     """It reads the input of the program that runs it."""
+    on: str = ""
+    """The machine, if it is remote and named."""
 
 
 Runner = Callable[[Invocation, StepBudget], Iterator[Run]]
@@ -40,7 +42,7 @@ def runs(invocation: Invocation, work: StepBudget) -> Iterator[Run]:
     if runner is not None:
         yield from runner(invocation, work)
     carrier = CARRIERS.get(invocation.name.lower())
-    texts = carried(invocation) if len(invocation.argv) > 1 else []
+    texts = carried(invocation) if len(invocation.argv) > 1 and runner is not _ssh else []
     for text in texts if carrier is None else (*carrier(invocation), *texts):
         if text:
             yield Run(text)
@@ -64,7 +66,7 @@ def _ssh(invocation: Invocation, _: StepBudget) -> Iterator[Run]:
         reads_input = True
     script = invocation.stdin if reads_input else text
     if script is not None:
-        yield Run(script, is_remote=True, is_fed=not reads_input)
+        yield Run(script, is_remote=True, is_fed=not reads_input, on=wrappers.ssh_host(invocation.argv))
 
 
 def _source(invocation: Invocation, _: StepBudget) -> Iterator[Run]:

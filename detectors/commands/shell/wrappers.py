@@ -167,6 +167,25 @@ def ssh_script(argv: tuple[str, ...]) -> tuple[str | None, bool]:
     return None, bool(rest)
 
 
+_VALUED_OF_EXEC = frozenset(("-c", "--container", "-n", "--namespace", "--context"))
+
+
+def ssh_host(argv: tuple[str, ...]) -> str:
+    """Return the host of `ssh user@host words`; empty for this one."""
+    host = "".join(_after_options(argv[1:], _SSH_VALUE_OPTIONS)[:1]).rpartition("@")[2]
+    return "" if host in ("localhost", "127.0.0.1", "::1") else host
+
+
+def machine(argv: tuple[str, ...]) -> str:
+    """Return the container, pod or host of the words before a remote program; empty if it has files of this one."""
+    if argv[0] in ("chroot", "nsenter", "proot") or (argv[0] == "docker" and "run" in argv):
+        return ""
+    at = next((at for at, word in enumerate(argv) if word in ("exec", "run", "debug")), 0)
+    words = argv[at + 1 :]
+    first = parse(words, _VALUED_OF_EXEC).operands[:1] if argv[0] == "kubectl" else ()
+    return next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
+
+
 def watch_script(argv: tuple[str, ...]) -> str:
     """Return the text that `watch -n 5 words` repeats."""
     return " ".join(_after_options(argv[1:], frozenset(("-n", "--interval"))))

@@ -167,6 +167,7 @@ class CallGate:
 
         # 3. Keep the local work that the call discards, and publish the proposal.
         looked = yield from self._looked(call)
+        call.loses = looked is not None and bool(looked.kept.lost)
         closed = self._fail_policy.is_closed(call)
         fields = self._proposed(call, looked)
         proposal = self.publisher.call_event(_PROPOSED, call, fields)
@@ -221,7 +222,7 @@ class CallGate:
             fields["secrets_sent"] = secrets_sent
         if looked is not None:
             fields["kept"] = looked.kept
-        if secrets_sent or (looked is not None and looked.kept.lost):
+        if secrets_sent or call.loses:
             waits = waits or (call.mode == "async" and not call.is_mode_explicit and self.transport.up)
         return {"await_verdict": waits, **fields}
 

@@ -2,7 +2,7 @@
 
 In mode `async` a verdict is also requested for calls whose arguments contain a word of destruction, besides those whose
 name or effect is destructive. Arguments are only searched for words: the worker parses the call and decides. A false
-match costs one wait for a verdict; without a verdict the call's effect decides.
+match costs one wait for a verdict; without a verdict the call's effect decides, and local work that it would lose.
 """
 
 from typing import Final
@@ -27,8 +27,8 @@ class FailPolicy:
         self._asks = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
 
     def is_closed(self, call: Call) -> bool:
-        """Return whether the call is refused without a verdict."""
-        return call.effect in self._closed
+        """Return whether the call is refused without a verdict: by its effect, or as it is known to lose work."""
+        return call.effect in self._closed or (call.loses and Effect.DESTRUCTIVE in self._closed)
 
     def waits(self, call: Call, *, link_up: bool) -> bool:
         """Return whether the call waits for a verdict of the worker."""

@@ -15,7 +15,7 @@ _TYPE: Final = (
     r"(?:&(?:'static[ \t])?)?(?:str|string|String|Text|bytes|SecretStr|Optional\[str\]|str[ \t]?\|[ \t]?None|char\[\])"
 )
 _VALUE_NAME: Final = r"(?i:value|val|parametervalue|content)"
-# A number is taken whole, so that it is read in one way; JavaScript, which shares it, has no possessive quantifiers.
+# A number is taken whole, so that it is read in one way.
 _SUFFIX: Final = (
     r"(?:[._-]?(?:(?i:access|key|base|value|prod|dev|test|staging|live)(?![A-Za-z])"
     r"|[vV]?[0-9]{1,9}(?![A-Za-z0-9]))){0,3}"

@@ -14,10 +14,8 @@ ROOT = Path(__file__).parents[3]
 
 
 def _command(*arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "benchmarks.simulator", *arguments],
-        cwd=ROOT, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
+    command = [sys.executable, "-m", "benchmarks.simulator", *arguments]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("seed", range(100, 106))
@@ -25,15 +23,11 @@ def test_nothing_differs_after_a_history(seed: int) -> None:
     assert run(seed).differences == []
 
 
-def test_the_same_seed_gives_the_same_history_and_the_same_bytes_in_each_process() -> None:
-    first, second = list[str](), list[str]()
-    run(7, tell=first.append)
-    run(7, tell=second.append)
-    assert first == second
-    assert len(first) > 100
+def test_the_same_seed_gives_the_same_bytes_in_each_process() -> None:
     one, other = _command("--seed", "7", "--trace"), _command("--seed", "7", "--trace")
     assert one.returncode == 0, one.stderr
     assert one.stdout == other.stdout
+    assert one.stdout.count("\n") > 100
 
 
 def test_a_mistake_is_found_and_its_seed_printed() -> None:

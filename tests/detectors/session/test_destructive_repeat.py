@@ -77,9 +77,9 @@ def apart(gap_s: int, action: str) -> list[ActionEvent]:
         "calls that do not say what they are about": (each(5, event, "delete_asset"), ""),
         "scratch is nobody's loss": (each(3, event, "delete_table", "table=tmp_load"), ""),
         "what the session itself made": ([event(0, "create_asset", TARGET), *each(range(1, 4), delete)], ""),
-        "destroyed and made again, over and over": (
+        "what the session itself made again after it": (
             in_turn(range(0, 6, 2), delete, lambda s: event(s, "create_asset", TARGET)),
-            "2l 4c",
+            "",
         ),
         # attempts and results
         "attempts that failed were executed": (

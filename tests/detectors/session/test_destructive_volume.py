@@ -57,9 +57,9 @@ def called(second: float, error: str | None = None, outcome: Outcome | None = No
             [*(event(s, "create_asset", f"asset_id=a{s}") for s in range(3)), *deletes(10, 11, 12)],
             "",
         ),
-        "what it destroyed and made again is not its own": (
+        "what it destroyed and made again is its own": (
             in_turn(range(0, 6, 2), delete, lambda s: event(s, "create_asset", "asset_id=fact_sales")),
-            "4c",
+            "",
         ),
         # attempts and results
         "on the proposal of the third": ([called(s) for s in range(3)], "2c"),

@@ -3,8 +3,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from haltline.interventions.agent import Effect, Level
+from haltline.interventions.agent import Effect, GuardSettings, Level
+from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement.enforcer import Enforcer
+from haltline.interventions.agent.enforcement.fail_policy import FailPolicy
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
 from haltline.schemas.control import HALTLINE, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, ApprovalState, Decision, ScopeKind
@@ -33,6 +35,16 @@ def test_without_a_verdict_it_is(action: str, effect: str | None, closed_from: E
     guard = ScriptedGuard(None, fail_closed_from=closed_from)
     assert attempt(guard, action, effect=effect) == ("executed" if executes else "no_verdict")
     assert guard.events[-1].outcome is (Outcome.OK if executes else Outcome.REFUSED)
+
+
+@pytest.mark.parametrize(("closed_from", "closed"), [(Effect.DESTRUCTIVE, True), (Effect.MUTATE, True), (None, False)])
+def test_a_call_that_is_known_to_lose_local_work_is_closed_as_a_destructive_one(
+    closed_from: Effect | None, closed: bool
+) -> None:
+    settings = GuardSettings(bootstrap="localhost:1", fail_closed_from=closed_from)
+    call = Call("frobnicate", {}, (), None, "async", "c1")
+    call.loses = True
+    assert FailPolicy(settings).is_closed(call) is closed
 
 
 def test_a_refusal_without_a_verdict_says_so_and_is_about_this_call_only() -> None:

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from haltline.interventions.agent.redaction.pii import is_card_number
 from haltline.schemas import wire
 from haltline.schemas.control import REMOVED_KINDS, CommandKind
-from haltline.schemas.events import ActionEvent, Kind, Novelty, Outcome, Usage
+from haltline.schemas.events import ActionEvent, Novelty, Usage
 from haltline.schemas.native import EventFields
 from haltline.streams.audit import summary
-from haltline.streams.audit.columns import COLUMNS, to_arrow
+from haltline.streams.audit.columns import to_arrow
 from haltline.streams.audit.event_columns import ordinary_events
 from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.reading import KafkaRecord, Reader
@@ -23,17 +23,19 @@ from haltline.streams.audit.redacting import KINDS, Headers, Redaction
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.writer import Place
 from tests.builders import cases
-from tests.streams.audit.records import NOW_MS, TODAY, TOPICS, command, completed, event, one_of_each, policy, record
+from tests.schemas.test_native import EVENT, inner, odd, values
+from tests.streams.audit.records import NOW_MS, TODAY, TOPICS, command, event, one_of_each, policy, record
 from tests.streams.audit.tables import READER, writer
 
 MS_PER_DAY = 86_400_000
 
 
-def test_key_and_headers_that_are_not_text_are_kept_whole() -> None:
+def test_key_and_headers_that_are_not_text_are_kept_whole_and_a_letter_without_any_cannot_be_read() -> None:
     headers = (("a", b"text"), ("a", b"\xff"), ("n", None))
     read = READER.row(record(TOPICS.actions, b"x", key=b"a\xff", headers=headers), NOW_MS)
     assert (read["key"], read["key_bytes"]) == ("a\\xff", b"a\xff")
     assert orjson.loads(read["headers"]) == [["a", "text"], ["a", None, "/w=="], ["n", None]]
+    assert READER.row(record(TOPICS.dead_letter, b"x"), NOW_MS)["decode_error"] is not None
 
 
 @pytest.mark.parametrize("kind", sorted(REMOVED_KINDS))
@@ -54,39 +56,6 @@ def test_a_command_of_an_earlier_release_is_kept_in_the_same_columns(kind: Comma
 def test_a_wild_timestamp_is_kept_and_makes_no_folder(timestamp_ms: int | None, shown_ms: int | None, day: int) -> None:
     row = READER.row(record(TOPICS.actions, event().to_json(), timestamp_ms=timestamp_ms), NOW_MS)
     assert (row["timestamp_ms"], row["timestamp"], row["event_date"]) == (timestamp_ms, shown_ms, day)
-
-
-@given(
-    topic=st.sampled_from([*TOPICS.all, "elsewhere"]),
-    value=st.none()
-    | st.binary(max_size=200)
-    | st.recursive(
-        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
-        lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from([c.name for c in COLUMNS]), inner),
-        max_leaves=20,
-    ).map(lambda fields: orjson.dumps(fields, option=orjson.OPT_PASSTHROUGH_SUBCLASS) if _fits(fields) else b"{}"),
-    key=st.none() | st.binary(max_size=20),
-    timestamp_ms=st.none() | st.integers(-(2**63), 2**63 - 1),
-    headers=st.lists(st.tuples(st.text(st.characters(codec="utf-8"), max_size=8), st.none() | st.binary(max_size=8))),
-)
-def test_whatever_comes_makes_a_row_with_its_bytes_whole(
-    topic: str,
-    value: bytes | None,
-    key: bytes | None,
-    timestamp_ms: int | None,
-    headers: list[tuple[str, bytes | None]],
-) -> None:
-    actual = KafkaRecord(topic, 0, 5, timestamp_ms, key, value, tuple(headers))
-    table = to_arrow([READER.row(actual, NOW_MS)])
-    assert [table[name][0].as_py() for name in ("raw", "offset", "timestamp_ms")] == [value, 5, timestamp_ms]
-
-
-def _fits(fields: object) -> bool:
-    try:
-        orjson.dumps(fields)
-    except TypeError:  # an integer beyond 64 bits
-        return False
-    return True
 
 
 def cells(name: str, *values: object) -> list[object]:
@@ -321,16 +290,7 @@ def test_the_closer_look_misses_nothing_either(said: list[tuple[str, object]], a
 
 
 NAMES = set(ActionEvent.model_fields) - {"task", "checkpoint", "secrets_sent"}
-FULL: dict[str, Any] = {
-    "v": 1, "event_id": "e1", "kind": "action.completed", "session_id": "42", "agent_id": "cleaner",
-    "parent_session_id": "41", "root_session_id": "40", "mission_id": "m", "seq": 3, "time": NOW_MS, "call_id": "c",
-    "host": "h", "unread_from": 9, "loop_key": "k", "dropped": 2,
-    "action": "delete_asset", "args": {"asset_id": "x", "deep": [1, {"a": None}]}, "args_digest": "d",
-    "targets": ["asset_id=x"], "effect": "destructive", "outcome": "error", "error": "still there", "duration_ms": 3,
-    "output_digest": "o", "output_bytes": 7, "output_head": "h", "await_verdict": False,
-    "output_novelty": {"new_words": 2, "words": 9, "results": 4},
-    "usage": {"input_tokens": 3, "output_tokens": 4, "cost_usd": 0.25, "cpu_ms": 1, "memory_bytes": 5, "file_ops": 6},
-}  # fmt: skip
+FULL = {name: value for name, value in EVENT.items() if name != "task"}
 
 
 def read_as(event: ActionEvent | EventFields) -> dict[str, object]:
@@ -345,25 +305,6 @@ def quickly(raw: bytes | None, headers: Headers = ()) -> dict[str, object] | Non
     return None if event is None else read_as(event)
 
 
-@pytest.mark.parametrize(
-    "raw",
-    [
-        pytest.param(json.dumps(FULL).encode(), id="every field"),
-        pytest.param(completed().to_json(), id="what failed"),
-        pytest.param(json.dumps({k: v for k, v in FULL.items() if k not in {"usage", "args"}}).encode(), id="few"),
-        pytest.param(json.dumps(FULL | {"usage": {}}).encode(), id="no usage"),
-        pytest.param(json.dumps(FULL | {"error": "ü€\ud83d\ude00"}).encode(), id="letters beyond ASCII"),
-        pytest.param(b'{"seq": 1, "seq": 2,' + json.dumps(FULL).encode()[1:], id="a field twice"),
-        *(
-            pytest.param(event(kind=kind, outcome=Outcome.OK if kind is Kind.COMPLETED else None).to_json(), id=kind)
-            for kind in Kind
-        ),
-    ],
-)
-def test_an_ordinary_event_is_read_the_quick_way(raw: bytes) -> None:
-    assert quickly(raw) == read_as(wire.decode_event(raw))
-
-
 @pytest.mark.parametrize("name", ["content-type", "Content-Type", "ce_specversion"])
 def test_another_format_is_left_to_the_model(name: str) -> None:
     raw = event().to_json()
@@ -371,23 +312,10 @@ def test_another_format_is_left_to_the_model(name: str) -> None:
     assert quickly(raw, (("traceparent", b"x"),)) is not None
 
 
-EVENT_VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4) | st.text(min_size=1, max_size=600),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=4,
-)
-EVENT_ODD = st.sampled_from(
-    [0, -1, 2**53, 2**53 + 1, 2**64, 1e15, 1.1e15, 1.0, "1", "", "x" * 256, "x" * 257, "x" * 513]
-)
-EVENT_NAMES = st.sampled_from([*FULL, "task", "checkpoint", "other"])
-EVENT_USAGE = st.dictionaries(
-    st.sampled_from(["input_tokens", "cost_usd", "cpu_ms", "file_ops", "x"]), EVENT_VALUES | EVENT_ODD
-)
+names = st.sampled_from([*EVENT, "checkpoint", "other"])
 
 
-@given(
-    st.dictionaries(EVENT_NAMES, EVENT_VALUES | EVENT_ODD | EVENT_USAGE, max_size=3), st.sets(EVENT_NAMES, max_size=3)
-)
+@given(st.dictionaries(names, values | odd | inner, max_size=3), st.sets(names, max_size=3))
 def test_whatever_stands_in_a_field_it_is_what_the_model_says_or_left_to_it(
     changed: dict[str, object], left_out: set[str]
 ) -> None:

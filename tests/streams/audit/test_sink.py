@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, TopicPartition
@@ -20,10 +19,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from haltline.cli.operator.audit.maintenance import record_verification
 from haltline.cli.operator.repeating import repeat
 from haltline.schemas.topics import Topics
-from haltline.streams.audit.compaction import Compacted, Compactor, compact_if_many
+from haltline.streams.audit.compaction import Compacted, compact_if_many
 from haltline.streams.audit.query import open_query, session_story
 from haltline.streams.audit.run import EXIT_FAILED, run_audit
-from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.table import DeltaAuditTable
 from haltline.streams.audit.telemetry import SinkTelemetry, telemetry
@@ -36,7 +34,7 @@ from tests.mock_cluster import ApiKey, MockCluster
 from tests.streams.audit.log import Log, assert_each_once, wait_for_rows
 from tests.streams.audit.records import NOW_MS, REASON, TOPICS, one_of_each
 from tests.streams.audit.tables import FIRST, OTHER, Audit, add, writer
-from tests.streams.counting import get
+from tests.streams.broker_log import get
 from tests.streams.running import in_thread
 from tests.waiting import wait_until
 
@@ -232,29 +230,6 @@ def test_few_files_are_left_alone_and_many_become_few_and_nothing_of_the_proof_i
     assert (found.ok, found.rows) == (True, rows)
     audit.write(80, 20)
     assert audit.verify().ok, "the chains go on behind it"
-
-
-def test_what_fails_is_reported_and_tried_again_and_settings_that_cannot_work_are_refused(tmp_path: Path) -> None:
-    often: dict[str, Any] = {"compact_commits": 2, "compact_every_s": 0.0, "vacuum_hours": None}
-    compactor = Compactor(AuditSettings(bootstrap="x:1", table=str(tmp_path / "none"), **often))
-    ended: list[Compacted] = []
-
-    def looks() -> bool:
-        ended.extend(one for one in [compactor.look()] if one is not None)
-        return bool(ended)
-
-    compactor.wrote()
-    assert compactor.look() is None
-    assert compactor._running is None, "one commit is not many"
-    for _ in range(2):
-        ended.clear()
-        compactor.wrote()
-        compactor.wrote()
-        wait_until(looks, "a run has ended", deadline_s=60)
-        assert "No such file or directory" in ended[0].failure
-    compactor.close()
-    with pytest.raises(ValueError, match="expected 0"):
-        AuditSettings(bootstrap="x:1", compact_commits=1)
 
 
 URI = "s3://audit/table"

@@ -1,24 +1,21 @@
 """What holds for each table that we ship, and its writers: each record once, over restarts and releases."""
 
 import gc
-import resource
 import tracemalloc
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
-from random import Random
 
 import pytest
 from arro3.core import Array, DataType, Field, Schema, Table
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
-from deltalake.exceptions import DeltaError
 
 from haltline.schemas.keys import make_keys
 from haltline.streams.audit.columns import SCHEMA, Row
 from haltline.streams.audit.maintenance import Caretaker
 from haltline.streams.audit.memory import MemoryAuditTable, Step
 from haltline.streams.audit.query import open_query
-from haltline.streams.audit.table import AuditTable, DeltaAuditTable, TableConflict
+from haltline.streams.audit.table import AuditTable, TableConflict
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Place
 from tests.builders import cases
 from tests.streams.audit.records import NOW_MS, TOPICS, event, record
@@ -63,20 +60,6 @@ def test_rows_and_versions_are_there_together_or_not_at_all(table: AuditTable, p
     opened = table.open()
     assert (opened.version("a"), opened.version("b"), opened.version("c")) == (1, 7, None)
     assert positions(table) == [(TOPICS.actions, 0, 0), (TOPICS.actions, 0, 1)]
-
-
-def test_a_disk_that_is_full_is_an_error_and_leaves_the_table_as_it_was(tmp_path: Path, positions: Positions) -> None:
-    table = DeltaAuditTable(tmp_path)
-    table.open().append([row(0)], {"a": 0})
-    large = READER.row(record(TOPICS.dead_letter, Random(1).randbytes(500_000)), NOW_MS)
-    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, limits[1]))  # a larger file fails as on a full disk
-    try:
-        with pytest.raises((OSError, DeltaError), match="File too large"):
-            table.open().append([large], {"a": 1})
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert (positions(table), table.open().version("a")) == ([(TOPICS.actions, 0, 0)], 0)
 
 
 CHAIN = ("prev_offset", "record_digest", "chain_hash")

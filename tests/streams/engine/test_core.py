@@ -110,19 +110,6 @@ def test_an_event_that_comes_twice_changes_nothing_and_the_ring_of_seen_ones_is_
     assert len(session.state.seen) == MAX_SEEN * 6
 
 
-def test_the_third_delete_of_one_table_is_refused_with_its_evidence_by_offset() -> None:
-    session = Session()
-    decisions = [session(attempt(s)).decision for s in (0.0, 6.0, 12.0)]
-    assert [f"{d.level.value} {d.code}" for d in decisions if d] == [ALLOWED, SUSPECTED, KILLED]
-    assert decisions[-1] is not None
-    assert [(e.event_id, e.topic, e.offset) for e in decisions[-1].evidence] == [
-        (f"p@{s}:asset_id=fact_sales", "haltline.actions", n) for n, s in enumerate((0.0, 6.0, 12.0))
-    ]
-    assert session.state is not None
-    assert session.state.control.killed is not None
-    assert session.state.control.killed.reason == "loop_detected, 3 deletes on asset_id=fact_sales in 12s"
-
-
 def carried_out(second: float, **fields: Any) -> ActionEvent:
     output: dict[str, Any] = {"kind": Kind.COMPLETED, "outcome": Outcome.OK, "await_verdict": False}
     return attempt(second, **(output | fields))

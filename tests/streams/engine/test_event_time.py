@@ -45,13 +45,6 @@ def test_three_deletes_are_stopped_whatever_the_clock_and_decisions_name_its_jum
     assert bench.counted.told.count("event ahead") == counted
 
 
-def test_a_session_whose_first_event_is_ten_years_late_counts_from_the_second() -> None:
-    bench = Bench()
-    bench.put(TOPICS.actions, delete(0, time=at(0) - TEN_YEARS_MS))
-    bench.deletes(1, 7, 13)
-    assert bench.decisions[-1].level is Level.KILL
-
-
 def test_a_request_to_an_agent_whose_clock_is_a_day_ahead_expires_on_that_clock() -> None:
     requests = []
     for ahead_ms in (0, 24 * HOUR_MS):

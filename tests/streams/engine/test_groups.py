@@ -6,8 +6,6 @@ from itertools import chain
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from benchmarks.runaways import FAMILIES
 from haltline.detectors.cross_session import ACROSS
@@ -23,8 +21,7 @@ from haltline.streams.engine.groups import Runs
 from haltline.streams.engine.local_fleet import Fleet, Followed, decisions_of
 from haltline.streams.sessions import state_codec
 from tests.builders import at, call, cases
-from tests.detectors.strategies import events
-from tests.streams.grouped import TOPICS, Input, Log, both
+from tests.streams.grouped import TOPICS, Input, Log
 
 SHADOW = Rule(mode=Mode.SHADOW)
 TRIED = ("goal_drift", "step_review", "combination")
@@ -101,13 +98,6 @@ def test_two_groups_write_together_what_one_writes_though_they_start_again_from_
     assert {d["mode"] for d in two.of(TOPICS.detections, 1)} <= {"shadow"}
     assert {topic for topic, _, _ in two.groups[1].written} <= {TOPICS.detections, TOPICS.interventions}
     assert "shadow" not in {d["mode"] for d in two.of(TOPICS.detections)}
-
-
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(events() | events("s2"), max_size=60), st.sampled_from(list(POLICIES.values())))
-def test_so_they_do_on_whatever_comes(story: list[ActionEvent], policy: Policy) -> None:
-    one, two = both(policy, list(disturbed(story, every=5)))
-    assert difference(one, two) == NONE
 
 
 @cases(

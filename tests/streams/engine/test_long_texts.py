@@ -102,7 +102,6 @@ def decide(events: tuple[ActionEvent, ...]) -> None:
         state = CORE.on_event(state, one, Position("haltline.actions", 0, offset)).state
 
 
-@settings(max_examples=150)
 @given(TEXTS, st.sampled_from(sorted(EVENTS)))
 @example("@", "a statement in a command line")
 @example("=", "a statement")
@@ -113,7 +112,6 @@ def test_an_event_is_decided_on_in_time(unit: str, kind: str) -> None:
     assert loops(lambda: decide(events)) < LIMIT * len(events)
 
 
-@settings(max_examples=100)
 @given(TEXTS)
 def test_what_is_sent_is_redacted_in_time(unit: str) -> None:
     text = repeated(unit)

@@ -12,7 +12,7 @@ from haltline.streams.engine.core import Core
 from haltline.streams.importing.detection import DETECTORS
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import content_of
-from haltline.streams.replay.backtest import Recorded, related, together
+from haltline.streams.replay.backtest import Recorded, together
 
 SAMPLES = Path(__file__).parent / "samples"
 FORM_OF = {
@@ -101,7 +101,6 @@ EXPECTED = {
     "codex.jsonl": history(calls_first=True), "gemini_cli.json": history(), "gemini_cli.jsonl": history(),
     "atif.json": [row._replace(outcome=row.outcome and Outcome.UNKNOWN) for row in history(cost=0.004)],
 }  # fmt: skip
-MAIN = sorted(set(EXPECTED) - {"claude_agent_sdk_subagent.jsonl"})
 
 
 def test_each_sample_is_in_the_table_and_a_subagent_of_another_file_is_below_its_session() -> None:
@@ -153,21 +152,6 @@ def test_a_sample_is_of_one_format_and_its_secrets_are_taken_out(name: str, tmp_
     events = list(Imported(file).events())
     assert len(events) == len(EXPECTED[name])
     assert "abcdef123456" not in "".join(event.to_json().decode() for event in events)
-
-
-@pytest.mark.parametrize("name", MAIN)
-def test_a_backtest_of_a_sample_stops_it_at_the_third_delete(name: str) -> None:
-    events = list(Imported(SAMPLES / name).events())
-    deletes = [e for e in events if e.kind is ASKED and e.args == {"asset_id": "fact_sales"}]
-    of: dict[str, list[tuple[int, ActionEvent]]] = {}
-    for event in events:
-        of.setdefault(event.session_id, []).append((len(of.get(event.session_id, ())), event))
-    (tree,) = related([Recorded(name, one) for name, one in of.items()])
-    main, *subagents = together(Core(Policy()), tree)
-    assert main.first is not None
-    stop = (main.first.event_id, main.first.detector, main.first.level)
-    assert stop == (deletes[2].event_id, "destructive_repeat", "KILL")
-    assert [one.session_id for one in subagents if one.held is None] == [], "it descends from a session that was killed"
 
 
 def test_spans_of_openinference_are_ends_of_calls_and_turns_and_are_stopped_at_the_third_delete() -> None:

@@ -1,9 +1,7 @@
 """docs/gateways.md unchanged: its configuration, its command lines and its agent, with LiteLLM's real proxy."""
 
-import json
 import subprocess
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
@@ -70,30 +68,6 @@ def test_the_page_s_agent_is_stopped_at_its_third_delete(system: System) -> None
     assert worker.outcomes("night-7") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
     assert worker.of(Kind.COMPLETED, "night-7")[0].output_head == "fact_sales still exists"
     used_once(system, "night-7", 3)
-
-
-def test_the_same_in_a_stream_and_through_anthropic_s_messages(system: System) -> None:
-    gateway, worker = system
-    texts = [gateway.ask("stream-1", tools=TOOLS, stream=True)[1] for _ in range(3)]
-    ended = '"finish_reason":"tool_calls"'  # which one with a refused call has not
-    assert [ended in text.replace(" ", "") for text in texts] == [True, True, False]
-    assert "session_killed_loop_guard" in texts[2]
-    used_once(system, "stream-1", 3)
-    tools = [{"name": "delete_asset", "description": "", "input_schema": {"type": "object"}}]
-    messages: list[dict[str, Any]] = [{"role": "user", "content": "anthropic-1"}]
-    options: dict[str, Any] = {"tools": tools, "max_tokens": 100}
-    for _ in range(2):
-        status, text = gateway.ask("anthropic-1", "/v1/messages", messages=messages, **options)
-        assert status == 200, text
-        content = json.loads(text)["content"]
-        (called,) = [part["id"] for part in content if part["type"] == "tool_use"]
-        result = {"type": "tool_result", "tool_use_id": called, "content": "still there"}
-        messages += [{"role": "assistant", "content": content}, {"role": "user", "content": [result]}]
-    status, text = gateway.ask("anthropic-1", "/v1/messages", messages=messages, **options)
-    assert (status, "session_killed_loop_guard" in text) == (400, True), text
-    wait_until(lambda: len(worker.outcomes("anthropic-1")) == 3, "its calls have ended")
-    assert worker.outcomes("anthropic-1") == [Outcome.OK, Outcome.OK, Outcome.REFUSED]
-    used_once(system, "anthropic-1", 3)
 
 
 def test_without_the_intake_no_turn_is_made(system: System) -> None:

@@ -11,7 +11,7 @@ from typer.testing import Result
 
 from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, Refused
-from haltline.schemas.control import CommandKind, ControlState, Feedback, Stage
+from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
@@ -181,33 +181,6 @@ def a_decision(decision_id: str, session_id: str, detector: str = "destructive_r
         decision_id=decision_id, session_id=session_id, event_id="e1", time=1_790_000_000_000, level=Level.BLOCK,
         code="loop_detected", reason="3 deletes", detector=detector,
     )  # fmt: skip
-
-
-def test_a_kill_stands_with_who_and_why_and_the_agents_side_is_waited_for(operator: Operator, system: str) -> None:
-    first = operator.command(KILL, SESSION, "kill-1", by="ada", reason="deletes the wrong schema")
-    assert (first.answered, first.before) == (True, None)
-    (standing,) = [record for record in operator.in_force() if record.id == "kill-1"]
-    assert standing == first.after
-    assert (standing.state, standing.by, standing.reason) == (ControlState.KILLED, "ada", "deletes the wrong schema")
-    assert (standing.stopped_at, standing.unheard) == (None, True), "a session without events acknowledges nothing"
-    second = operator.command(KILL, SESSION, "kill-1", by="bob", reason="second")
-    assert (second.answered, second.before) == (True, first.after)
-    assert second.after is not None
-    assert (second.after.decision_id, second.after.by, second.after.reason, second.after.since) == (
-        standing.decision_id, "ada", "deletes the wrong schema", standing.since,
-    )  # fmt: skip
-    killed = operator.command(KILL, SESSION, "stop-1", by="ada", reason="loops").after
-    assert killed is not None
-    assert killed.decided_at is not None
-    stopped = Feedback(
-        feedback_id="f1", decision_id=killed.decision_id, session_id="stop-1", stage=Stage.STOPPED,
-        time=killed.decided_at + 7, decided_at=killed.decided_at,
-    )  # fmt: skip
-    produce_confirmed(system, TOPICS.feedback, key=b"stop-1", value=stopped.to_json())
-    answer = operator.command(KILL, SESSION, "stop-1", by="ada", reason="loops", until_stopped=True)
-    assert answer.answered
-    assert answer.after is not None
-    assert answer.after.time_to_stop_ms == 7
 
 
 def test_a_label_finds_the_session_of_its_decision(system: str, operator: Operator) -> None:

@@ -18,8 +18,8 @@ from haltline.streams.local.system import start_worker, wait_until_ready
 from haltline.streams.runtime.changelog import CLAIM_KEY, EPOCH_HEADER, Epoch, PartitionState
 from haltline.streams.sessions import state_codec
 from tests.conftest import PARTITIONS, changelog_of
+from tests.streams.broker_log import Log
 from tests.streams.commands import haltline
-from tests.streams.counting import Log
 from tests.waiting import wait_until
 
 SESSION = "s1"

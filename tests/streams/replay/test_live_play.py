@@ -26,7 +26,7 @@ BUDGET = budget(3)
 def call(number: int, tool: str = "read_file", session: str = "s", **fields: Any) -> list[ActionEvent]:
     """A proposal and its result, which costs a dollar."""
     common = {"session_id": session, "agent_id": "a", "call_id": f"c{number}", "action": tool} | fields
-    common.setdefault("args", {"path": f"/srv/{number}"})
+    common.setdefault("args", {"path": f"/srv/{number}", "line": number})
     asked = {"event_id": f"{session}-p{number}", "kind": Kind.PROPOSED, "time": at(number)}
     ended = {"event_id": f"{session}-r{number}", "kind": Kind.COMPLETED, "time": at(number) + 100}
     ended |= {"outcome": Outcome.OK, "output_head": f"text {number}", "usage": Usage(cost_usd=1)}

@@ -90,22 +90,6 @@ def test_states_of_an_earlier_release_name_the_logs_themselves() -> None:
     assert part.stale == {b"a", b"b"}
 
 
-@cases(
-    "headers",
-    {
-        "an epoch of another length": ((EPOCH_HEADER, b"short"),),
-        "an epoch that no owner could follow": ((EPOCH_HEADER, b"\x7f" + 15 * b"\xff"),),
-        "an owner of another length": ((OWNER_HEADER, b"short"),),
-        "logs of another length": ((TOPIC_IDS_HEADER, b"\xff"),),
-        "names of nobody": (("\x00", b"x"), ("", b"")),
-    },
-)
-def test_a_state_with_a_broken_header_is_read_and_believed(headers: tuple[tuple[str, bytes]]) -> None:
-    part = PartitionState(0)
-    part.apply([Record(0, b"a", b"1", headers)])
-    assert (part.values, part.owner) == ({b"a": b"1"}, None)
-
-
 def test_reading_has_no_gaps_and_states_of_an_older_release_count_by_their_epochs() -> None:
     part = read(Record(0, b"a", b"1"))
     part.apply([Record(5, b"a", b"2")], begins=1, following=6)  # compaction has taken what was between
@@ -232,13 +216,3 @@ def test_a_changelog_that_was_recreated_is_reported_and_reading_goes_on_where_it
     assert found.begins_at(PLACE, 40, BEFORE.in_commit("actions"), 100, []) == 40
     assert counted(metrics, CHANGELOG) == 1
     assert "topic states was recreated: the states of sessions are lost" in found.notes[0]
-
-
-def test_two_owners_in_a_row_that_begin_at_one_offset_of_a_source_are_told_from_others() -> None:
-    part = PartitionState(0)
-    found = []
-    for offset, begins in enumerate(["", "a=5 b=7", "a=5 b=8", "a=5", "", "a=5", "a=55"]):
-        claim = Claim(id_of(f"owner {offset}"), begins=begins.encode())
-        part.apply([Record(offset, claim.key, None, claim.headers)])
-        found.append([f"{topic}={at}" for topic, at in (("a", 5), ("b", 7), ("b", 8)) if part.begins_again(topic, at)])
-    assert found == [[], [], ["a=5"], ["a=5"], [], [], []]

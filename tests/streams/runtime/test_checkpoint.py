@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from itertools import count
 from typing import Any, NamedTuple, cast
 
 import pytest
@@ -11,11 +10,9 @@ import pytest
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
-from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.processor_api import Change, Load, RawRecord
-from tests.builders import cases
 
 CHANGELOG = "changelog"
 CLAIM = Claim(bytes(ID_BYTES))
@@ -147,19 +144,6 @@ class Bench:
         self.checkpointer.process(records, acknowledge)
 
 
-def test_what_is_left_of_stale_states_is_written_and_all_else_of_them_removed() -> None:
-    bench = Bench()
-    part = bench.slices[0]
-    for key, value in ((b"a", b"1"), (b"b", b"killed")):
-        part.put(key, value, 0)
-    part.outdate()
-    bench.checkpointer.recovered(part)
-    assert (part.values, part.stale) == ({b"b": b"b in force"}, set())
-    asyncio.run(bench.checkpointer.checkpoint())
-    written = {(sent.key, sent.value) for sent in bench.broker.of(CHANGELOG)}
-    assert written == {(b"a", None), (b"b", b"b in force")}
-
-
 def test_a_record_that_is_put_aside_is_acknowledged_when_its_letter_is_on_the_broker() -> None:
     bench = Bench()
     seen: list[list[bytes | None]] = []
@@ -245,47 +229,3 @@ def test_many_states_do_not_hold_up_micro_batches_and_a_change_elsewhere_is_an_e
     bench.pipeline.dirty[b"a"] = (1, b"1")
     with pytest.raises(RuntimeError, match=r"expected changes in the partitions of this worker \(\[0\]\), got one of"):
         asyncio.run(bench.checkpointer.checkpoint())
-
-
-class Worker:
-    """A second passes with each look at its positions; events arrive until `quiet_after` seconds."""
-
-    def __init__(self, quiet_after: int = 1_000) -> None:
-        self.now_s = 0.0
-        self._looks: Iterator[int] = count()
-        self._quiet_after = quiet_after
-
-    def clock(self) -> float:
-        return self.now_s
-
-    def positions(self) -> Mapping[str, int]:
-        self.now_s += 0.5  # looked at twice for each interval
-        return {"events": min(next(self._looks), self._quiet_after)}
-
-
-@cases(
-    "busy_s, quiet_after, waited_s",
-    {
-        "one that takes no time is followed by the next after the interval": (0.0, 1_000, 1.0),
-        "one that keeps events waiting is followed by nine times as much work": (0.5, 1_000, 5.0),
-        "but by no more than ten seconds": (60.0, 1_000, 10.5),
-        "when no more events arrive it is due at once": (60.0, 3, 2.5),
-    },
-)
-def test_when_the_next_one_is_due(busy_s: float, quiet_after: int, waited_s: float) -> None:
-    worker = Worker(quiet_after)
-    pace = CheckpointPace(0, worker.positions, worker.clock)
-    pace.took(busy_s)
-    asyncio.run(pace.next())
-    assert worker.now_s == pytest.approx(waited_s, abs=0.5)
-
-
-def test_after_a_command_it_is_due_at_once_and_then_as_before() -> None:
-    worker = Worker()
-    pace = CheckpointPace(0, worker.positions, worker.clock)
-    pace.took(60)
-    pace.add_commands(1)
-    asyncio.run(pace.next())
-    assert worker.now_s <= 1
-    asyncio.run(pace.next())
-    assert worker.now_s > 10

@@ -14,7 +14,6 @@ from haltline.streams.runtime.changelog import OWNER_HEADER, Owner
 from haltline.streams.runtime.control_entries import CHANGELOG_HEADER, ControlEntries
 from haltline.streams.runtime.owned_partitions import OwnedPartitions
 from haltline.streams.runtime.source_reader import Fetched, SourceReader
-from tests.builders import cases
 
 CONTROL = "haltline.control"
 KEY = b"session:42"
@@ -80,25 +79,7 @@ class Worker:
         return [value for _, _, value, _ in self.sent]
 
 
-@cases(
-    "read",
-    {
-        "an entry of a later claim counts": [(b"a", 7), (b"b", 8)],
-        "an owner may write again": [(b"a", 7), (b"b", 7)],
-        "an entry of an older release counts": [(b"a", 7), (b"b", None)],
-        "before an entry of an older release nothing is known": [(b"a", 7), (b"b", None), (b"c", 3)],
-        "its owner has written it anew": [(b"a", 7), (b"b", 3), (b"a", 7)],
-        "a worker that was replaced leaves it to the owner": [(b"a", 9), (b"b", 3)],
-    },
-)
-def test_nothing_is_written_anew_where(read: list[tuple[bytes, int | None]]) -> None:
-    worker = Worker(own=8)
-    for value, by in read:
-        worker.reads(value, by=by)
-    assert worker.written_anew() == []
-
-
-def test_claims_of_another_changelog_are_not_compared_and_memory_is_bounded(
+def test_claims_of_another_changelog_or_a_later_one_are_not_compared_and_memory_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     worker = Worker(own=8)
@@ -107,6 +88,10 @@ def test_claims_of_another_changelog_are_not_compared_and_memory_is_bounded(
     assert worker.written_anew() == []
     worker.reads(b"of a replaced worker", by=2)
     assert worker.written_anew() == [b"of now"]
+    worker = Worker(own=8)
+    worker.reads(b"a", by=9)
+    worker.reads(b"b", by=3)
+    assert worker.written_anew() == [], "a worker that was replaced leaves it to the owner"
     monkeypatch.setattr(control_entries, "_KEYS", 1)  # of each topic
     worker = Worker(own=7)
     worker.reads(b"a", by=5)

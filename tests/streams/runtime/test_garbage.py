@@ -1,6 +1,5 @@
 """The worker's memory stays bounded with Python's garbage collection switched off."""
 
-import gc
 import weakref
 
 from haltline.streams.runtime.garbage import Collector, collecting
@@ -10,15 +9,6 @@ class Node:
     """An object that can hold itself."""
 
     itself: "Node | None" = None
-
-
-def test_python_does_not_collect_by_itself_meanwhile_and_does_again_afterwards() -> None:
-    assert gc.isenabled()
-    with collecting():
-        assert not gc.isenabled()
-        assert gc.get_freeze_count() > 0
-    assert gc.isenabled()
-    assert gc.get_freeze_count() == 0
 
 
 def test_a_cycle_that_lived_for_some_seconds_is_gone_after_a_minute() -> None:
@@ -35,17 +25,4 @@ def test_a_cycle_that_lived_for_some_seconds_is_gone_after_a_minute() -> None:
         assert found() is not None
         now_s[0] = 60.0
         collector.tick()
-        assert found() is None
-
-
-def test_what_is_frozen_is_found_when_partitions_are_given_up() -> None:
-    with collecting():
-        collector, node = Collector(lambda: 0.0), Node()
-        found = weakref.ref(node)
-        collector.whole()
-        node.itself = node
-        del node
-        collector.whole()
-        assert found() is not None
-        collector.refreeze()
         assert found() is None

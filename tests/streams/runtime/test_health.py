@@ -2,14 +2,11 @@
 
 import json
 import re
-import time
 from collections.abc import Mapping
 from contextlib import closing
-from functools import partial
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer
 from prometheus_client.parser import text_string_to_metric_families
 
 from haltline.detectors import ALL as DETECTORS
@@ -25,7 +22,7 @@ from haltline.streams.runtime.metrics import PREFIX, Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash, cases
 from tests.mock_cluster import ApiKey, MockCluster
-from tests.streams.counting import get
+from tests.streams.broker_log import get
 from tests.waiting import wait_until
 
 T0_S = 1_700_000_000.0
@@ -171,31 +168,6 @@ def test_the_ends_of_owned_partitions_are_told_after_a_crash_although_a_later_re
     wait_until(lambda: told, "the ends are told")
     watching.close()
     assert told[0] == (1, {("events", 0): 0})
-
-
-def test_a_process_that_starts_behind_says_where_the_ends_are_and_how_long_its_first_record_waits_already(
-    cluster: MockCluster,
-) -> None:
-    written_s = time.time() - 600
-    failures: list[BaseException] = []
-    cluster.create_topic("events", 1)
-    producer = Producer({"bootstrap.servers": cluster.bootstrap})
-    for number in range(3):
-        producer.produce("events", b"v", timestamp=int((written_s + number) * 1000))
-    assert producer.flush(30) == 0
-    for _ in range(2):  # it starts again, and has done nothing in between
-        metrics = Metrics()
-        watching = watch(cluster, Here(), failures, metrics)
-        lag = partial(shown, metrics, "lag_seconds")
-        wait_until(lambda: (lag() or 0.0) >= 600, "the lag in seconds is that of the first waiting record")  # noqa: B023
-        watching.close()
-        assert [shown(metrics, f"{name}_watermark") for name in ("low", "high")] == [0, 3]
-        assert shown(metrics, "lag_records") == 3
-    assert failures == []
-
-
-def shown(metrics: Metrics, name: str) -> float | None:
-    return metrics.registry.get_sample_value(f"haltline_consumer_{name}", {"topic": "events", "partition": "0"})
 
 
 def test_what_alerts_wait_for_stands_at_0_and_what_is_not_in_the_table_is_an_error() -> None:

@@ -27,8 +27,6 @@ class Librdkafka:
     def __init__(self) -> None:
         self.on_error: Callable[[KafkaError], None] = lambda _: None
         self.fetched: queue.SimpleQueue[Message] = queue.SimpleQueue()
-        self.handed_out = 0
-        """How many messages."""
         self.closed = False
 
     def open(self, on_error: Callable[[KafkaError], None]) -> "Librdkafka":
@@ -39,9 +37,7 @@ class Librdkafka:
 
     def poll(self, timeout: float, /) -> Message | None:
         with suppress(queue.Empty):
-            message = self.fetched.get(timeout=timeout)
-            self.handed_out += 1
-            return message
+            return self.fetched.get(timeout=timeout)
         return None
 
     def consume(self, num_messages: int, /, timeout: float) -> list[Message]:
@@ -55,27 +51,22 @@ class Librdkafka:
 class Bench:
     """A reader of partition 0 of a topic; what it takes stands in `taken`."""
 
-    def __init__(self, max_poll_records: int = 100, buffered_batches: int = 4) -> None:
+    def __init__(self) -> None:
         self.taken: list[Fetched] = []
         self.failures: list[BaseException] = []
-        self.ahead: list[int] = []
-        """At each batch that was taken: how many more were handed out."""
-        self.takes_until: Callable[[], Coroutine[Any, Any, object]] | None = None
         self.consumer = Librdkafka()
         self.reader = SourceReader(
             (EVENTS,),
             self._take,
             open_with=self.consumer.open,
             on_failure=self.failures.append,
-            max_poll_records=max_poll_records,
-            buffered_batches=buffered_batches,
+            max_poll_records=100,
+            buffered_batches=4,
         )
         self.reader.begin({(EVENTS, 0): 0})
 
-    def _take(self, fetched: Fetched) -> Coroutine[Any, Any, object] | None:
+    def _take(self, fetched: Fetched) -> None:
         self.taken.append(fetched)
-        self.ahead.append(self.consumer.handed_out - len(self.taken))
-        return None if self.takes_until is None else self.takes_until()
 
     async def takes(self, records: int) -> None:
         async with asyncio.timeout(30):
@@ -91,11 +82,11 @@ def error(code: int) -> Message:
     return Message(topic=EVENTS, partition=0, offset=-1001, error=KafkaError(code))
 
 
-def read(test: Callable[[Bench], Coroutine[Any, Any, None]], **options: int) -> None:
+def read(test: Callable[[Bench], Coroutine[Any, Any, None]]) -> None:
     """Runs a test in a loop, with a reader of its own."""
 
     async def main() -> None:
-        here = Bench(**options)
+        here = Bench()
         try:
             await test(here)
         finally:
@@ -103,18 +94,6 @@ def read(test: Callable[[Bench], Coroutine[Any, Any, None]], **options: int) -> 
         assert here.consumer.closed
 
     asyncio.run(main())
-
-
-def test_a_partition_is_polled_no_further_than_there_is_room_and_all_of_it_comes_in_order() -> None:
-    async def test(here: Bench) -> None:
-        for offset in range(50):
-            here.consumer.fetched.put(record(offset))
-        wait_until(lambda: here.consumer.handed_out == 3, "two are on their way, and one waits for room")
-        await here.takes(50)
-        assert [[r.offset for r in fetched.records] for fetched in here.taken] == [[offset] for offset in range(50)]
-        assert max(here.ahead) <= 3
-
-    read(test, max_poll_records=1, buffered_batches=2)
 
 
 def test_what_librdkafka_gets_over_by_itself_is_passed_over_and_headers_that_cannot_be_read_too() -> None:

@@ -86,18 +86,6 @@ def test_a_bad_record_is_kept_whole_and_the_next_one_is_processed(value: bytes |
     assert len(bench.sent.of(TOPICS.interventions)) == 1
 
 
-def test_a_record_that_ended_processes_is_kept_whole_with_the_reason_and_not_applied() -> None:
-    bench = Bench()
-    bench.deletes(0, 6)
-    record = LogRecord(TOPICS.actions, HOME, 2, T0_MS, b"k", delete(12), [("trace", b"1")])
-    bench.pipeline.pass_over(record, "no decision within 10 s")
-    (letter,) = bench.letters
-    assert (letter.reason, letter.detail) == (BadRecord.ENDED_WORKER, "no decision within 10 s")
-    assert (letter.offset, letter.raw, letter.record_headers) == (2, delete(12), (("trace", b"1"),))
-    assert bench.counted.told[-1] == "dead letter ended_worker"
-    assert state_codec.decode(bench.checkpoint()[SESSION.encode()] or b"").events == 2
-
-
 def test_a_record_is_rehearsed_as_it_is_processed_without_any_output() -> None:
     bench = Bench()
     bench.deletes(0, 6)

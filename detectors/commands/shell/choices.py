@@ -1,0 +1,159 @@
+"""What a variable, or a program, chooses for the programs that follow: a context, a project, a server, a stack.
+
+The table is `rows/choices.txt`. A choice is a variable of the environment, also for programs that store it in a file of
+their own, and is read as if the command line named it.
+
+Misses: choices in files and by aliases; a context that another process changes.
+"""
+
+from collections.abc import Iterable, Iterator
+from shlex import quote
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.wrappers import SYNONYMS
+from haltline.schemas import expressions as re
+
+PAGE = "PAGE"
+"""The page that a browser shows."""
+FOLDER_OF = "_IN"
+"""The end of the variable with the folder in which a choice holds."""
+_VALUED = (
+    "--name --namespace -n -p --profile -a --app --subscription -s --context --kubeconfig -c --cluster --user -chdir"
+)
+_USER = re.compile(r"(?<=://)[^@/\s]{1,200}@")
+_LASTS = re.compile(
+    r"(?:\w{1,60}_)?(?:ENV|ENVIRONMENT|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE|WORKSPACE|SETTINGS_MODULE|PGPORT"
+    r"|EMULATOR_HOST)"
+)
+_MAX_CHARS, _MAX_CHOSEN = 200, 32
+
+
+class _Choice(NamedTuple):
+    variable: str
+    programs: frozenset[str]
+    options: tuple[str, ...]
+    in_folder: bool
+    """It holds in the folder in which it was made."""
+
+
+class _Choosing(NamedTuple):
+    words: tuple[str, ...]
+    before: str
+    sources: tuple[str, ...]
+    """Of the value: `$1`, an option, or the value itself."""
+    choice: _Choice
+
+
+def _read() -> tuple[dict[str, _Choice], dict[str, list[_Choosing]]]:
+    choices: dict[str, _Choice] = {}
+    choosing: dict[str, list[_Choosing]] = {}
+    for row in rows_of("choices"):
+        name, programs, options, by = (cell.strip() for cell in f"{row} ".split(" |"))
+        choice = _Choice(name.rstrip("@"), frozenset(programs.split()), tuple(options.split()), name.endswith("@"))
+        choices[choice.variable] = choice
+        for line in filter(None, by.split(";")):
+            program, *words, value = line.split()
+            before, sources = value.partition("{")[0], tuple(value.partition("{")[2].rstrip("}").split(","))
+            choosing.setdefault(program, []).append(_Choosing(tuple(words), before, sources, choice))
+    return choices, choosing
+
+
+_CHOICES, _CHOOSING = _read()
+_READERS = frozenset(program for choice in _CHOICES.values() for program in choice.programs)
+_CUES = tuple(
+    (called, tuple({one.words[-1] if one.words else called for one in choosing}))
+    for program, choosing in _CHOOSING.items()
+    for called in (program, *(other for other, path in SYNONYMS.items() if path == (program,)))
+)
+"""The names of programs that choose something, with the words of which one must follow."""
+
+
+def may_choose(text: str) -> bool:
+    """Return False if a command line chooses nothing for later ones."""
+    if "export " in text or "unset " in text:
+        return True
+    for called, cues in _CUES:  # noqa: SIM110 - for nearly every event: any() is a generator
+        if called in text and holds_one(text, cues):
+            return True
+    return False
+
+
+def chosen_by(invocation: Invocation) -> Iterator[str]:
+    """Yield `NAME=value` of what a program chooses for those that follow."""
+    for words, before, sources, choice in _CHOOSING.get(invocation.name, ()):
+        options = invocation.options(_VALUED, single_dash_words=True)
+        if options.operands[: len(words)] != words:
+            continue
+        for source in sources:
+            operands = options.operands[len(words) :]
+            value = (
+                (operands[0] if operands else "")
+                if source == "$1"
+                else options.value(source)
+                if source[:1] == "-"
+                else source
+            )
+            if value:
+                yield f"{choice.variable}={before}{value[:_MAX_CHARS]}"
+                if choice.in_folder:
+                    yield f"{choice.variable}{FOLDER_OF}={_folder(invocation)}"
+                break
+
+
+def named(invocation: Invocation) -> Invocation:
+    """Return a program as if its command line named what its variables choose."""
+    if any(one.words[:1] == invocation.argv[1:2] for one in _CHOOSING.get(invocation.name, ())):
+        return invocation  # it chooses, or is about the choices themselves
+    assigned = dict(one.partition("=")[::2] for one in invocation.assigned)
+    chosen: list[str] = []
+    for variable in reversed(assigned):  # the last choice counts
+        choice = _CHOICES.get(variable)
+        if choice is None or invocation.name not in choice.programs or not assigned[variable]:
+            continue
+        there = assigned.get(f"{variable}{FOLDER_OF}")
+        if there is not None and there != _folder(invocation):
+            continue
+        given = (*invocation.argv[1:], *chosen)
+        if not any(word.partition("=")[0] in choice.options for word in given):
+            chosen.append(f"{choice.options[0]}={assigned[variable]}")
+    if not chosen:
+        return invocation
+    before = invocation.before_dashes()
+    return replace(invocation, argv=(invocation.argv[0], *before, *chosen, *invocation.argv[1 + len(before) :]))
+
+
+def is_choice(variable: str) -> bool:
+    """Return whether a variable chooses something for some programs."""
+    return variable.removesuffix(FOLDER_OF) in _CHOICES
+
+
+def reads_choices(program: str) -> bool:
+    """Return whether all choices of a program are in the table, so that other variables of it choose nothing for it."""
+    return program in _READERS
+
+
+def _folder(invocation: Invocation) -> str:
+    return invocation.path(next((word[7:] for word in invocation.argv if word.startswith("-chdir=")), "."))
+
+
+def kept(before: dict[str, str], exported: Iterable[str]) -> dict[str, str]:
+    """Return the choices of a session after a command line that exports these; without users in addresses."""
+    after = dict(before)
+    for one in exported:
+        name, _, value = one.partition("=")
+        if name == PAGE or name.removesuffix(FOLDER_OF) in _CHOICES or _LASTS.fullmatch(name) is not None:
+            after.pop(name, None)
+            if value:
+                after[name] = _USER.sub("", value)[:_MAX_CHARS]
+    return dict([*after.items()][-_MAX_CHOSEN:])
+
+
+def as_line(chosen: dict[str, str]) -> str:
+    """Return a line that makes the choices, to be read before a command line; empty without any."""
+    assigned = " ".join(f"{name}={quote(value)}" for name, value in chosen.items() if name != PAGE)
+    return f"export {assigned}\n" if assigned else ""
