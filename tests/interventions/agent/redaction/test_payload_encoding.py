@@ -1,7 +1,6 @@
 import decimal
 import math
 from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
 
 import orjson
@@ -13,10 +12,6 @@ from haltline.interventions.agent.redaction.marks import Keys
 from haltline.interventions.agent.redaction.payload_encoding import plain
 from haltline.interventions.agent.testing import ScriptedGuard
 from tests.builders import cases, some
-
-
-class Colour(Enum):
-    RED = "red"
 
 
 class Model(BaseModel):
