@@ -45,7 +45,7 @@ _CRITICAL_FILES = frozenset(listed("""
 _SCRATCH_NAMES = frozenset(listed("""
     node_modules __pycache__ .pytest_cache .mypy_cache .ruff_cache .hypothesis .tox .nox .venv venv .eggs htmlcov
     .coverage coverage.xml .cache .npm .next .nuxt .turbo .parcel-cache .wrangler .svelte-kit .angular .gradle
-    .terraform
+    .terraform dbt_packages
     .ipynb_checkpoints DerivedData _build .tmp nohup.out .DS_Store .eslintcache CMakeFiles CMakeCache.txt .nyc_output
     .vite .webpack .expo Pods .sass-cache .bundle _cacache .dmypy.json .pytype .swc __pypackages__
 """))  # fmt: skip

@@ -5,8 +5,8 @@ and the arguments by which a tool does. Besides them count the name of the targe
 (`postgres://localhost/app_test`, `file:./dev.db`). All of it has no effect beside a name of production, on files, on
 work trees and on branches; a local server alone shows nothing, since it may be a tunnel.
 
-Misses: test environments with other names; valuable targets with the name of a test; contexts and variables that an
-earlier call set; what a program reads from its configuration.
+Misses: test environments with other names; valuable targets with the name of a test; what a program reads from its
+configuration.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

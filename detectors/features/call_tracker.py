@@ -248,8 +248,9 @@ class CallTracker(Stored):
                 belongings.took_away(loss, act.index)
         creates, renames = (act.creates, act.renames) if call is None else (call.creates, call.renames)
         chosen = act.chooses if call is None else call.chosen
-        if chosen and not act.failed:
-            self.chosen = choices.kept(self.chosen, chosen)
+        if chosen:
+            is_made = not act.failed and not (act.runs and choices.says_failed(act.event.output_head or ""))
+            self.chosen = choices.kept(self.chosen, chosen if is_made else choices.unsure(chosen))
         made = () if act.failed and not act.runs else call_changes.made_by_answer(act)
         if (creates or made) and not _was_there(act):
             changed = {f"{MADE_AGAIN}{loss.placed}" for loss in act.losses}

@@ -6,7 +6,7 @@ from dataclasses import replace
 from haltline.detectors.commands.model import LOSSES, Badness, Destruction, lost, of_row
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.interpreter import exports
-from haltline.detectors.commands.surroundings import is_own_server
+from haltline.detectors.commands.surroundings import is_own_server, where_of_tool
 from haltline.detectors.features import call_changes, call_destructions, command_effects, file_access, tool_classifier
 from haltline.detectors.features.call import Again, OpenCall, Phase
 from haltline.detectors.features.call_history import is_pending
@@ -50,6 +50,7 @@ _HEAD_CHARS = 240
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
 _SHELL = Reading.SHELL
 _OPENS_PAGE = frozenset(("navigate", "goto", "open", "visit"))
+_TURNS_TO_PAGE = frozenset(("tab", "tabs", "back", "forward"))
 _SLEEPS = frozenset(("sleep", "wait", "wait_seconds", "sleep_seconds"))
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
 _READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
@@ -150,16 +151,31 @@ class Observation(FailedCall):
     def line(self) -> str:
         """The text that it runs; a command line with what the session chose before (see `commands.shell.choices`)."""
         chosen = self.calls.chosen
-        return f"{choices.as_line(chosen)}{self.text}" if chosen and self.tool.reading is _SHELL else self.text
+        if not chosen or self.tool.reading is not _SHELL or chosen.get(choices.BY) != self._by:
+            return self.text
+        return f"{choices.as_line(chosen)}{self.text}"
+
+    @property
+    def _by(self) -> str:
+        """The tool that runs a command line, with where its arguments say that it does."""
+        return f"{self.action} {where_of_tool(self.args or {})}"
 
     @property
     def chooses(self) -> Sequence[str]:
         """What an attempt chooses for later calls, as `NAME=value`: by a command line, or as the page of a browser."""
+        if choices.PAGE in self.calls.chosen and not _TURNS_TO_PAGE.isdisjoint(words(self.action)):
+            return (f"{choices.PAGE}=",)  # which one is unknown
         if self.tool.reading is not _SHELL and self.args and isinstance(url := self.args.get("url"), str):
             return (
                 (f"{choices.PAGE}={url.partition('?')[0]}",) if not _OPENS_PAGE.isdisjoint(words(self.action)) else ()
             )
-        return exports(self.text, cwd=cwd_of(self.event)) if self.tool.reading is _SHELL and self.text else ()
+        if self.tool.reading is not _SHELL or not self.text:
+            return ()
+        cwd = cwd_of(self.event)
+        found = exports(self.text, cwd=cwd)
+        if cwd is None and self.calls.chosen.get(choices.BY) == self._by and choices.moves(self.text):
+            found = (f"{choices.MOVED}=", *found)
+        return (f"{choices.BY}={self._by}", *found) if found else ()
 
     @property
     def written(self) -> Mapping[str, list[list[str]]]:

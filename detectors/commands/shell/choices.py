@@ -3,6 +3,9 @@
 The table is `rows/choices.txt`. A choice is a variable of the environment, also for programs that store it in a file of
 their own, and is read as if the command line named it.
 
+A choice that may not have been made (behind `||` or in `if`, in a call that failed) chooses nothing, as it would make
+what follows look harmless; one of production counts.
+
 Misses: choices in files and by aliases; a context that another process changes.
 """
 
@@ -13,6 +16,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SYNONYMS
@@ -20,6 +24,10 @@ from haltline.schemas import expressions as re
 
 PAGE = "PAGE"
 """The page that a browser shows."""
+BY = "BY"
+"""The tool that ran the command line, and where: another one has an environment of its own."""
+MOVED = "MOVED"
+"""The session went to another folder, and which one is unknown."""
 FOLDER_OF = "_IN"
 """The end of the variable with the folder in which a choice holds."""
 _VALUED = (
@@ -30,6 +38,19 @@ _LASTS = re.compile(
     r"(?:\w{1,60}_)?(?:ENV|ENVIRONMENT|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE|WORKSPACE|SETTINGS_MODULE|PGPORT"
     r"|EMULATOR_HOST)"
 )
+_MAY_SKIP = re.compile(
+    r"\|\|(?!\s{0,8}(?:exit|return|\{[^}]{0,200}\b(?:exit|return)\b))|\]\s{0,8}&&"
+    r"|(?:\A|[;&|\n{(])\s{0,8}(?:if|case|while|until|function)\s|\w\s{0,8}\(\)\s{0,8}\{"
+)
+_MOVES = re.compile(r"(?:\A|[;&|\n])\s{0,8}(?:cd|pushd|popd)\b")
+_FAILS = re.compile(
+    r"^\W{0,8}(?:error|fatal|failed|exiting due)\b|\bexit(?:ed with)?(?: code| status)?:? ?[1-9]"
+    r"|\bno context exists|\bnot found\b|\bdoes(?: not|n't) exist",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ANSWER_CHARS = 4096
+_PART_OF = {"KUBE_CONTEXT": ("KUBE_NAMESPACE",)}
+"""What each choice has of its own, so that the one before does not hold: a context has its namespace."""
 _MAX_CHARS, _MAX_CHOSEN = 200, 32
 
 
@@ -87,12 +108,13 @@ def chosen_by(invocation: Invocation) -> Iterator[str]:
     """Yield `NAME=value` of what a program chooses for those that follow."""
     for words, before, sources, choice in _CHOOSING.get(invocation.name, ()):
         options = invocation.options(_VALUED, single_dash_words=True)
-        if options.operands[: len(words)] != words:
+        operands = tuple(word for word in words if word[0] != "-")
+        if options.operands[: len(operands)] != operands or not all(map(options.has, words[len(operands) :])):
             continue
         for source in sources:
-            operands = options.operands[len(words) :]
+            others = options.operands[len(operands) :]
             value = (
-                (operands[0] if operands else "")
+                (others[0] if others else "")
                 if source == "$1"
                 else options.value(source)
                 if source[:1] == "-"
@@ -103,11 +125,37 @@ def chosen_by(invocation: Invocation) -> Iterator[str]:
                 if choice.in_folder:
                     yield f"{choice.variable}{FOLDER_OF}={_folder(invocation)}"
                 break
+        else:
+            yield f"{choice.variable}="  # something else is chosen, and what is unknown
+        yield from (f"{part}=" for part in _PART_OF.get(choice.variable, ()))
+
+
+def may_skip(text: str) -> bool:
+    """Return whether parts of a command line may not run, or may fail without an effect on the rest."""
+    return _MAY_SKIP.search(text) is not None
+
+
+def moves(text: str) -> bool:
+    """Return whether a command line may leave the session in another folder."""
+    return _MOVES.search(text) is not None
+
+
+def says_failed(output: str) -> bool:
+    """Return whether an output says that a program failed, whatever the outcome of the call."""
+    return _FAILS.search(output[:_ANSWER_CHARS]) is not None
+
+
+def unsure(assigned: Iterable[str]) -> Iterator[str]:
+    """Yield what choices that may not have been made leave, as `NAME=value`: production, or nothing."""
+    for one in assigned:
+        name, _, value = one.partition("=")
+        yield one if name == BY or is_production(value) else f"{name}="
 
 
 def named(invocation: Invocation) -> Invocation:
     """Return a program as if its command line named what its variables choose."""
-    if any(one.words[:1] == invocation.argv[1:2] for one in _CHOOSING.get(invocation.name, ())):
+    choosing = _CHOOSING.get(invocation.name, ())
+    if any(one.words[:1] == invocation.argv[1:2] and invocation.name in one.choice.programs for one in choosing):
         return invocation  # it chooses, or is about the choices themselves
     assigned = dict(one.partition("=")[::2] for one in invocation.assigned)
     chosen: list[str] = []
@@ -146,7 +194,12 @@ def kept(before: dict[str, str], exported: Iterable[str]) -> dict[str, str]:
     after = dict(before)
     for one in exported:
         name, _, value = one.partition("=")
-        if name == PAGE or name.removesuffix(FOLDER_OF) in _CHOICES or _LASTS.fullmatch(name) is not None:
+        if name == BY and after.get(BY) != value:
+            after = {BY: value} | ({PAGE: after[PAGE]} if PAGE in after else {})
+        elif name == MOVED:
+            for variable in [v for v in after if after.get(f"{v}{FOLDER_OF}") == "."]:
+                del after[variable], after[f"{variable}{FOLDER_OF}"]
+        elif name == PAGE or name.removesuffix(FOLDER_OF) in _CHOICES or _LASTS.fullmatch(name) is not None:
             after.pop(name, None)
             if value:
                 after[name] = _USER.sub("", value)[:_MAX_CHARS]
@@ -155,5 +208,5 @@ def kept(before: dict[str, str], exported: Iterable[str]) -> dict[str, str]:
 
 def as_line(chosen: dict[str, str]) -> str:
     """Return a line that makes the choices, to be read before a command line; empty without any."""
-    assigned = " ".join(f"{name}={quote(value)}" for name, value in chosen.items() if name != PAGE)
+    assigned = " ".join(f"{name}={quote(value)}" for name, value in chosen.items() if name not in {PAGE, BY})
     return f"export {assigned}\n" if assigned else ""

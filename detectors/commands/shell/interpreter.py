@@ -49,11 +49,13 @@ def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None
 
 def exports(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
     """Return `NAME=value` of what a command line exports, and chooses, for those that follow (see `choices`)."""
-    return _read_first(command, cwd)[1] if choices.may_choose(command) else ()
+    found = _read_first(command, cwd)[1] if choices.may_choose(command) else ()
+    return tuple(choices.unsure(found)) if found and choices.may_skip(command) else found
 
 
 def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
+    shell.may_skip = choices.may_skip(command)
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
@@ -79,6 +81,8 @@ class _Shell:
         self.last: Invocation | None = None
         self.fed: Invocation | None = None
         """The program that runs the text and shares its input with the programs in it."""
+        self.may_skip = False
+        """Parts of the text may not run."""
 
     # Texts and their commands
 
@@ -365,7 +369,8 @@ class _Shell:
         if invocation.argv:
             if invocation.assigned:
                 invocation = choices.named(invocation)
-            self.state.export(*choices.chosen_by(invocation))
+            chosen = choices.chosen_by(invocation)
+            self.state.export(*(choices.unsure(chosen) if self.may_skip else chosen))
             self.last = invocation
         if invocation.argv or invocation.writes:
             self.found.append(invocation)

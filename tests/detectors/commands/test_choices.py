@@ -34,3 +34,37 @@ def test_users_in_addresses_are_not_kept() -> None:
 
 def test_variables_that_choose_nothing_are_not_kept() -> None:
     assert choices.kept({}, exports("export GREETING=hello")) == {}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "kubectl config use-context acme || kubectl config use-context kind-dev",
+        "if test -n $CI; then kubectl config use-context kind-dev; fi",
+        '[ -n "$CI" ] && kubectl config use-context kind-dev',
+        "dev() { kubectl config use-context kind-dev; }",
+        "aws eks update-kubeconfig --region eu-west-1",
+        "kind delete cluster --name dev",
+    ],
+)
+def test_what_may_not_be_chosen_or_is_unknown_chooses_nothing_and_ends_the_choice_before(line: str) -> None:
+    chosen = choices.kept({}, exports("kubectl config use-context minikube"))
+    assert chosen == {"KUBE_CONTEXT": "minikube"}
+    assert choices.kept(chosen, exports(line)) == {}
+
+
+def test_production_counts_also_if_it_may_not_be_chosen() -> None:
+    assert choices.kept({}, exports("kubectl config use-context prod || true")) == {"KUBE_CONTEXT": "prod"}
+
+
+def test_a_choice_with_an_exit_if_it_fails_is_made() -> None:
+    assert choices.kept({}, exports("kubectl config use-context dev || exit 1")) == {"KUBE_CONTEXT": "dev"}
+
+
+def test_the_choices_of_another_tool_are_not_kept() -> None:
+    assert choices.kept({"BY": "bash ", "KUBE_CONTEXT": "kind"}, ("BY=ssh web",)) == {"BY": "ssh web"}
+
+
+def test_a_choice_in_the_current_folder_ends_when_the_session_goes_to_another() -> None:
+    chosen = choices.kept({}, exports("terraform workspace select dev"))
+    assert choices.kept(chosen, (f"{choices.MOVED}=",)) == {}
