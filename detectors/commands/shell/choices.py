@@ -51,6 +51,7 @@ _FAILS = re.compile(
 _ANSWER_CHARS = 4096
 _PART_OF = {"KUBE_CONTEXT": ("KUBE_NAMESPACE",)}
 """What each choice has of its own, so that the one before does not hold: a context has its namespace."""
+_UNKNOWN = "unknown"
 _MAX_CHARS, _MAX_CHOSEN = 200, 32
 
 
@@ -187,6 +188,17 @@ def reads_choices(program: str) -> bool:
 
 def _folder(invocation: Invocation) -> str:
     return invocation.path(next((word[7:] for word in invocation.argv if word.startswith("-chdir=")), "."))
+
+
+def for_later_calls(exported: str) -> str:
+    """Return what an exported variable is to later calls, as `NAME=value`: production, or something unknown.
+
+    Most tools run each command line in a new process, without it; others in the same shell.
+    """
+    name, _, value = exported.partition("=")
+    if not value or is_production(value):
+        return exported
+    return f"{name}={_UNKNOWN}" if name in _CHOICES else f"{name}="
 
 
 def kept(before: dict[str, str], exported: Iterable[str]) -> dict[str, str]:

@@ -59,7 +59,8 @@ def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[tuple[Invoca
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
-    return tuple(shell.found), shell.state.exported
+    kept = (one if one in shell.stored else choices.for_later_calls(one) for one in shell.state.exported)
+    return tuple(shell.found), tuple(kept)
 
 
 @cached_by_text  # several readers need the programs of the same event
@@ -81,6 +82,8 @@ class _Shell:
         self.last: Invocation | None = None
         self.fed: Invocation | None = None
         """The program that runs the text and shares its input with the programs in it."""
+        self.stored: set[str] = set()
+        """What programs chose, as `NAME=value`: they store it, so that it holds for later calls."""
         self.may_skip = False
         """Parts of the text may not run."""
 
@@ -369,8 +372,10 @@ class _Shell:
         if invocation.argv:
             if invocation.assigned:
                 invocation = choices.named(invocation)
-            chosen = choices.chosen_by(invocation)
-            self.state.export(*(choices.unsure(chosen) if self.may_skip else chosen))
+            made = choices.chosen_by(invocation)
+            chosen = tuple(choices.unsure(made) if self.may_skip else made)
+            self.stored.update(chosen)
+            self.state.export(*chosen)
             self.last = invocation
         if invocation.argv or invocation.writes:
             self.found.append(invocation)
