@@ -163,7 +163,8 @@ def test_what_no_worker_answers_is_kept_listed_and_says_so(client: TestClient) -
 
 def test_a_session_says_from_which_target_on_it_is_not_found(client: TestClient) -> None:
     targets = [f"path=/srv/{number:04d}" for number in range(900)]
-    tell(client, messages_of([event(5, "wide", action="read", targets=targets)]))
+    for second, named in ((5, targets), (6, targets[-1:])):
+        tell(client, messages_of([event(second, "wide", action="read", targets=named)]))
     found = client.get("/api/v1/sessions/wide").json()["session"]["targets_until"]
     assert found in targets
     for target, total in ((targets[0], 1), (targets[targets.index(found) - 1], 1), (found, 0), (targets[-1], 0)):

@@ -110,6 +110,7 @@ def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incide
             "overrides: [{agent: cleaner, rules: {budget: {settings: {limits: {cost_usd: 2}}}}}]",
             [("budget", "cost_usd", 2.0, "session"), ("spend_velocity", "cost_usd", 10.0, "session and minute")],
         ),
+        "none": ("rules: {spend_velocity: {settings: {cost_usd_per_min: null}}}", []),
     },
 )
 def test_limits_are_those_of_the_policy_for_the_session(

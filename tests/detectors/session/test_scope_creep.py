@@ -76,6 +76,8 @@ def test_creeping(events: Sequence[ActionEvent], found: str) -> None:
         "a system's settings": ([bash(1, "echo 1.2.3.4 h | sudo tee -a /etc/hosts")], "1h"),
         "git itself": ([bash(1, "git commit -m x; git config user.name y")], ""),
         "only written about": ([bash(1, "cat > notes.md <<'E'\nsee /etc/hosts and .env\nE")], ""),
+        "looking elsewhere": (scoped([read(1, "/etc/os-release"), read(2, ".git/config")]), ""),
+        "once for each path": ([write(1, ".env"), write(2, ".env")], "1h"),
         "looked at, then changed": (scoped([bash(1, "cat .env"), bash(2, "echo A >> .env")]), "1c 2c"),
     },
 )

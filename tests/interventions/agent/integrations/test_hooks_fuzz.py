@@ -6,6 +6,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from haltline.cli.agent import hook as command
 from haltline.cli.agent.hook_request import request_reply
 from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
@@ -78,3 +79,15 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
     asyncio.run(run())
     assert calls > 0
     assert sum(len(of(guard, Kind.PROPOSED)) for guard in hooks.all_guards) == calls
+
+
+@given(
+    st.lists(st.sampled_from((*command.OPTIONS, "--for", "--local", "--bootstrap=x", "--no-such", "x", "")), max_size=4)
+)
+def test_any_options_are_read_or_reported(arguments: list[str]) -> None:
+    try:
+        read, reported = command.environment(arguments), "expected nothing"
+    except ValueError as why:
+        read, reported = {}, str(why)
+    assert "expected" in reported
+    assert set(read) <= {*command.OPTIONS.values(), "HALTLINE_MODE"}
