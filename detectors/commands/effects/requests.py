@@ -32,9 +32,7 @@ _AUTOMATIONS = re.compile(
     re.IGNORECASE,
 )
 """Places where a request starts an automation of someone else."""
-_ROWS = tuple(
-    (cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web")
-)
+_ROWS = tuple((cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web"))
 _IN_THE_INTERNET = re.compile(
     r"\Ahttps?://(?:[^@/]{0,200}@)?(?!(?:[\w.-]*[.-])?(?:staging|dev|test|sandbox|local)[.-])[\w-]+(?:\.[\w-]+)*"
     r"\.(?!local\b|test\b|internal\b|lan\b|example\b|invalid\b)[a-z]{2,}(?<!example\.com)(?<!example\.org)(?::\d+)?(?:/|\Z)",
