@@ -98,7 +98,7 @@ _NAMED = (
 )  # fmt: skip
 """Targets that are scratch by their own name."""
 _STACKS = ("stack=", "az=group/", "aws=cloudformation/", "dataset=", "vercel=", "branches=")
-_DEVELOPMENT_STACK = re.compile(rf"(?:.*[\W_])?{_DEVELOPMENT}\d*", re.IGNORECASE)
+_DEVELOPMENT_STACK = re.compile(rf"\A(?:.*[\W_])?{_DEVELOPMENT}\d*", re.IGNORECASE)
 """Those that are so also by a name that ends with one of development."""
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which is recreated automatically."""

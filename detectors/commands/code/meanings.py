@@ -22,7 +22,7 @@ _RUN_NOTHING = frozenset(listed("getattr hasattr print isinstance callable patch
 """Functions that do not call a function that they are given."""
 _NOTHING = frozenset(("Buffer.alloc", "Buffer.from", "Uint8Array", "Blob", "TextEncoder.encode"))
 """Calls that return an empty value when called without arguments."""
-_EMPTIES_BUCKET = re.compile(r"bucket\w*\.(?:objects|object_versions)(?:\.all)?\.delete$", re.IGNORECASE)
+_EMPTIES_BUCKET = re.compile(r"bucket\w{0,40}\.(?:objects|object_versions)(?:\.all)?\.delete$", re.IGNORECASE)
 _OF_TABLES = re.compile(r"\bTable\b|__table__|sequelize|schema", re.IGNORECASE)
 _DELETES = re.compile(r"^(?:sqlalchemy\.)?delete\.\w|\w\.delete$")
 _COMMAND = re.compile(r"\A\s*+(?:sudo\s+)?[\w./-]+(?:\s|$)")

@@ -43,9 +43,9 @@ def test_partitions_that_are_added_stay_unread_when_a_worker_takes_over_and_the_
         read = {number: 10 if number < PARTITIONS else 0 for number in range(PARTITIONS + 2)}
         wait_until(lambda: log.committed(group, actions) == read, "the partitions of before are read", deadline_s=90)
         port = int(url.rpartition(":")[2])
-        wait_until(lambda: get(port, "/readyz")[0] == 503, "it is not ready")
+        expected = f"topic {actions}: expected {PARTITIONS} partitions"
+        wait_until(lambda: expected in get(port, "/readyz")[1], "it is not ready, and says why", deadline_s=90)
         result = get(port, "/readyz")[1]
-        assert f"topic {actions}: expected {PARTITIONS} partitions" in result
         assert (f"got {PARTITIONS + 2}" in result, "haltline topics new" in result) == (True, True)
         assert get(port, "/healthz")[0] == 200, "to start it again would not help"
 
