@@ -284,8 +284,7 @@ def _of_call(call: CodeCall, invocation: Invocation, depth: int, work: StepBudge
         yield from sql_destructions(call.argument, work=work)
     elif call.kind == "url":
         if not surroundings.is_own_server(call.argument):
-            one = requests.act("DELETE", call.argument)
-            yield one or Destruction("http_delete", f"url={call.argument}", Badness.PLAIN)
+            yield requests.deletion(call.argument)
     elif call.kind == "thing":
         yield Destruction(call.name, call.argument, tool_name_severity.badness(call.name, call.argument))
     elif call.kind == "away":

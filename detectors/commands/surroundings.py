@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, ActEffect, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
@@ -155,8 +155,8 @@ class _Row(NamedTuple):
 
 def _read() -> dict[str, list[_Row]]:
     rows: dict[str, list[_Row]] = {}
-    for line in rows_of("surroundings"):
-        programs, options, kinds = (cell.split() for cell in f"{line} ".split("|"))
+    for cells in cells_of("surroundings"):
+        programs, options, kinds = map(str.split, cells)
         patterns = tuple(_VALUES[kind] for kind in kinds if kind != "all")
         row = _Row(frozenset(options), patterns, "all" in kinds)
         for program in programs:

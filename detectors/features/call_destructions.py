@@ -181,7 +181,7 @@ def _by_shape(  # noqa: PLR0917 - it calls itself
     if place and is_own_server(place):
         return ()
     if place:
-        return (requests.act("DELETE", place) or Destruction("http_delete", f"url={place}", Badness.PLAIN),)
+        return (requests.deletion(place),)
     found: list[Destruction] = []
     for name, inner in destructive_shapes.inner_calls(args, action) if depth < MAX_DEPTH else ():
         found += _of_inner(classifier, name or action, inner, cwd, depth + 1)

@@ -165,11 +165,11 @@ class Observation(FailedCall):
         """What an attempt chooses for later calls, as `NAME=value`: by a command line, or as the page of a browser."""
         if choices.PAGE in self.calls.chosen and not _TURNS_TO_PAGE.isdisjoint(words(self.action)):
             return (f"{choices.PAGE}=",)  # which one is unknown
-        if self.tool.reading is not _SHELL and self.args and isinstance(url := self.args.get("url"), str):
-            return (
-                (f"{choices.PAGE}={url.partition('?')[0]}",) if not _OPENS_PAGE.isdisjoint(words(self.action)) else ()
-            )
-        if self.tool.reading is not _SHELL or not self.text:
+        if self.tool.reading is not _SHELL:
+            url = self.args.get("url") if self.args else None
+            opens = isinstance(url, str) and not _OPENS_PAGE.isdisjoint(words(self.action))
+            return (f"{choices.PAGE}={str(url).partition('?')[0]}",) if opens else ()
+        if not self.text:
             return ()
         cwd = cwd_of(self.event)
         found = exports(self.text, cwd=cwd)

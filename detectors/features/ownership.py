@@ -225,8 +225,10 @@ class Ownership(Stored):
         found: list[Destruction] = []
         for act in acts:
             lost = act.target in without_copy and act.effect in LOSSES
-            if self.is_loss(act) or (act.verb in _DISCARDS and (lost or self._discarded(act))):
-                severe = lost or act.verb == _FORCED_AWAY or (act.verb in _DISCARDS and self._discarded(act))
+            discards = act.verb in _DISCARDS
+            of_others = discards and bool(self._discarded(act))
+            if self.is_loss(act) or of_others or (discards and lost):
+                severe = lost or of_others or act.verb == _FORCED_AWAY
                 found.append(replace(act, badness=Badness.SEVERE) if severe else act)
         return tuple(found)
 

@@ -9,7 +9,7 @@ import { NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
 import { Away, type Service, Waiting } from "./service.js";
 import { Standing } from "./standing.js";
 import { argumentsOf, failureOf, jsonOf, sentResult, withHints } from "./texts.js";
-import { changed, denied, type Verdict, verdictOf, withOwnHints } from "./verdict.js";
+import { changed, type Changes, denied, type Verdict, verdictOf, withOwnHints } from "./verdict.js";
 
 /** Open calls; beyond it, the end of the oldest is not awaited any more. */
 const MAX_OPEN = 4096;
@@ -251,7 +251,7 @@ export class Session {
     callId: string,
     args: Record<string, unknown>,
     hints: string,
-    changes: Parameters<typeof changed>[1] | undefined,
+    changes: Changes | undefined,
   ): Promise<Allowed | Denied> {
     this.#forget(callId); // some servers number the calls of each response from zero
     this.#open.set(callId, { hints });

@@ -69,6 +69,11 @@ _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = arguments("place")
 
 
+def deletion(place: str) -> Destruction:
+    """Return the act of a DELETE request, whatever server it is for."""
+    return act("DELETE", place) or Destruction("http_delete", f"url={place}", Badness.PLAIN)
+
+
 def act(method: str, place: str, body: str = "") -> Destruction | None:
     """Return the irreversible act of a request; None if no such act is known."""
     method = method.upper()

@@ -17,10 +17,6 @@ from haltline.detectors.commands.shell.wrappers import OPTIONS
 
 Reader = Callable[[Invocation], Iterator[Destruction]]
 
-_KUBECTL_VALUE_OPTIONS = OPTIONS["kubectl"] | frozenset((
-    "-f", "--filename", "-l", "--selector", "--field-selector", "--grace-period", "--timeout", "-o", "--output", "-k",
-    "--kustomize", "--replicas",
-))  # fmt: skip
 _SHORT_KINDS = {
     "ns": "namespace", "po": "pod", "deploy": "deployment", "svc": "service", "sts": "statefulset", "cm": "configmap",
     "pvc": "persistentvolumeclaim", "pv": "persistentvolume", "no": "node", "ds": "daemonset", "ing": "ingress",
@@ -35,7 +31,7 @@ _RETURNING_KINDS = frozenset(("pod", "job", "replicaset", "event", "endpoints", 
 
 
 def _kubectl(invocation: Invocation) -> Iterator[Destruction]:
-    options = parse(invocation.argv[1:], _KUBECTL_VALUE_OPTIONS)
+    options = parse(invocation.argv[1:], OPTIONS["kubectl"])
     if options.has("--dry-run") and options.value("--dry-run") != "none":
         return
     words = options.operands

@@ -104,7 +104,7 @@ def _grpc(invocation: Invocation) -> Iterator[Destruction]:
 
 
 def _url(url: str) -> Destruction:
-    return requests.act("DELETE", url) or Destruction("http_delete", f"url={url}", Badness.PLAIN)
+    return requests.deletion(url)
 
 
 TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {

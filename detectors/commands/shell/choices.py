@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SYNONYMS
 from haltline.schemas import expressions as re
@@ -74,8 +74,7 @@ class _Choosing(NamedTuple):
 def _read() -> tuple[dict[str, _Choice], dict[str, list[_Choosing]]]:
     choices: dict[str, _Choice] = {}
     choosing: dict[str, list[_Choosing]] = {}
-    for row in rows_of("choices"):
-        name, programs, options, by = (cell.strip() for cell in f"{row} ".split(" |"))
+    for name, programs, options, by in cells_of("choices"):
         choice = _Choice(name.rstrip("@"), frozenset(programs.split()), tuple(options.split()), name.endswith("@"))
         choices[choice.variable] = choice
         for line in filter(None, by.split(";")):

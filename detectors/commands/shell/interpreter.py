@@ -55,7 +55,7 @@ def exports(command: str, *, cwd: str | None = None) -> tuple[str, ...]:
 
 def _read(command: str, cwd: str | None, work: StepBudget) -> tuple[tuple[Invocation, ...], tuple[str, ...]]:
     shell = _Shell(canonical(cwd) if cwd else None, work)
-    shell.may_skip = choices.may_skip(command)
+    shell.line = command
     shell.run(command[:MAX_COMMAND_CHARS])
     if len(command) > MAX_COMMAND_CHARS:
         work.cut = True
@@ -84,8 +84,8 @@ class _Shell:
         """The program that runs the text and shares its input with the programs in it."""
         self.stored: set[str] = set()
         """What programs chose, as `NAME=value`: they store it, so that it holds for later calls."""
-        self.may_skip = False
-        """Parts of the text may not run."""
+        self.line = ""
+        """The whole command line."""
 
     # Texts and their commands
 
@@ -372,10 +372,11 @@ class _Shell:
         if invocation.argv:
             if invocation.assigned:
                 invocation = choices.named(invocation)
-            made = choices.chosen_by(invocation)
-            chosen = tuple(choices.unsure(made) if self.may_skip else made)
-            self.stored.update(chosen)
-            self.state.export(*chosen)
+            chosen = tuple(choices.chosen_by(invocation))
+            if chosen:
+                chosen = tuple(choices.unsure(chosen)) if choices.may_skip(self.line) else chosen
+                self.stored.update(chosen)
+                self.state.export(*chosen)
             self.last = invocation
         if invocation.argv or invocation.writes:
             self.found.append(invocation)
