@@ -1,7 +1,7 @@
-"""`python -m benchmarks.hooks`: processor time of Claude Code's hook and its companion, beside Python's start.
+"""`python -m benchmarks.hooks`: processor time of Claude Code's hook and its service, beside Python's start.
 
-An edit's two hooks in turns with a Python that does nothing: with a companion that decides here, and with one whose
-broker does not answer. Processor time is that of the hook's process, and the companion's over all calls.
+An edit's two hooks in turns with a Python that does nothing: with a service that decides here, and with one whose
+broker does not answer. Processor time is that of the hook's process, and the service's over all calls.
 """
 
 import os
@@ -22,23 +22,23 @@ from benchmarks.processes import cpu_s
 from haltline.cli.agent.hook_request import place, request_reply
 from haltline.cli.agent.hook_settings import command_of
 
-_COMPANION = [sys.executable, "-P", "-m", "haltline.interventions.agent.integrations.hooks.companion"]
+_SERVICE = [sys.executable, "-P", "-m", "haltline.cli.agent.service"]
 _NOTHING = [sys.executable, "-I", "-S", "-c", "pass"]
 _START_S = 30.0
 WAYS: dict[str, tuple[dict[str, object], dict[str, str]]] = {
     "decides here": ({"local": True}, {"HALTLINE_MODE": "local"}),
     "no broker answers": ({"bootstrap": "127.0.0.1:1"}, {"HALTLINE_BOOTSTRAP": "127.0.0.1:1"}),
 }
-"""The options of the hook, and the settings of its companion."""
+"""The options of the hook, and the settings of its service."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Milliseconds of processor time a call, the median; the companion's is the mean."""
+    """Milliseconds of processor time a call, the median; the service's is the mean."""
 
     calls: int
     hook_ms: float
-    companion_ms: float
+    service_ms: float
     nothing_ms: float
 
 
@@ -48,24 +48,24 @@ def measure(edits: int, options: dict[str, object], settings: dict[str, str], fo
     environ = {name: value for name, value in os.environ.items() if not name.startswith("HALTLINE_")}
     environ["HALTLINE_RUN_DIR"] = str(folder)
     socket = place(hook[4:], environ)
-    companion = subprocess.Popen([*_COMPANION, socket], env=environ | settings, stderr=subprocess.DEVNULL)
+    service = subprocess.Popen([*_SERVICE, socket], env=environ | settings, stderr=subprocess.DEVNULL)
     try:
         until_s = time.monotonic() + _START_S
         while request_reply(socket, "\0ping", b"") is None and time.monotonic() < until_s:
             time.sleep(0.1)
         for text in _hooks(3):
             _cpu_ms(hook, environ, text)
-        before_s = cpu_s(companion.pid) or 0.0
+        before_s = cpu_s(service.pid) or 0.0
         took = [(_cpu_ms(hook, environ, text), _cpu_ms(_NOTHING, environ, b"")) for text in _hooks(edits)]
-        companion_s = (cpu_s(companion.pid) or 0.0) - before_s
+        service_s = (cpu_s(service.pid) or 0.0) - before_s
     finally:
-        companion.terminate()
-        companion.wait()
+        service.terminate()
+        service.wait()
     hooks, nothings = zip(*took, strict=True)
     return Cost(
         calls=len(took),
         hook_ms=median(hooks),
-        companion_ms=companion_s * 1000 / len(took),
+        service_ms=service_s * 1000 / len(took),
         nothing_ms=median(nothings),
     )
 
@@ -103,7 +103,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         with tempfile.TemporaryDirectory(prefix="haltline-hooks-") as folder:
             cost = measure(args.edits, options, settings, Path(folder))
         print(
-            f"{name}: hook {cost.hook_ms:.1f} ms, companion {cost.companion_ms:.1f} ms, "
+            f"{name}: hook {cost.hook_ms:.1f} ms, service {cost.service_ms:.1f} ms, "
             f"Python that does nothing {cost.nothing_ms:.1f} ms ({cost.calls} calls)"
         )
     return 0

@@ -150,7 +150,12 @@ SETTINGS: Final = (
         "`ask`: Claude Code asks the user of the terminal about calls that need an approval; `deny`: they are refused.",
         "deny; ask where it decides without a broker",
     ),
-    _setting("agent.hook_idle_s", "number", "Idle seconds after which the hooks' companion process ends.", "1800"),
+    _setting(
+        "agent.hook_idle_s",
+        "number",
+        "Idle seconds after which the local service ends that a hook has started.",
+        "1800",
+    ),
     _setting(
         "agent.ask_from",
         _EFFECT,

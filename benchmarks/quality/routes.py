@@ -32,8 +32,7 @@ from benchmarks.quality.sessions import Known
 from benchmarks.reporting.table import Table
 from haltline.cli.agent import hook
 from haltline.cli.agent.hook_request import place
-from haltline.interventions.agent.integrations.hooks import companion
-from haltline.interventions.agent.integrations.hooks.stored import Stored
+from haltline.cli.agent.service import server_of
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind, Outcome
 from haltline.schemas.topics import Topics
@@ -160,10 +159,8 @@ def _hooks() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="hl") as name:
         variables = {"HALTLINE_RUN_DIR": name, "HALTLINE_MODE": "local", "HALTLINE_HOOK_APPROVAL": "deny", "HOME": name}
         variables |= {"CLAUDE_CODE_ENTRYPOINT": "cli", "XDG_STATE_HOME": name}  # a person writes the prompts
-        # The limit on a call's processor time is a signal, for which this thread is the wrong one.
-        unlimited = mock.patch.object(companion, "Limited", lambda work: work)
-        with mock.patch.dict(os.environ, variables), unlimited:
-            serving = companion._companion(Path(place([], os.environ)), Stored.of_user(os.environ), "")
+        with mock.patch.dict(os.environ, variables):
+            serving = server_of(Path(place([], os.environ)), idle_s=None)
             loop = asyncio.new_event_loop()
             task = loop.create_task(serving.serve())
             thread = threading.Thread(target=lambda: _until_done(loop, task), daemon=True)

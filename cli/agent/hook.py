@@ -1,9 +1,9 @@
 """`haltline hook`: the command that a coding agent's hooks run. Standard library only: it starts with every tool call.
 
-It passes the hook's input to this user's companion process, which it starts if none runs, and continues if it was
-suspended, and prints the answer (`interventions/agent/integrations/hooks/companion.py`). `hook_client.py` does the same
-in a quarter of the time if one runs.
-Without a companion, calls that destroy something are refused, by what they would run and not only by their name, and
+It passes the hook's input to this user's local service (`haltline agent`), which it starts if none runs, and continues
+if it was suspended, and prints the answer (`interventions/agent/integrations/hooks/handler.py`). `hook_client.py` does
+the same in a quarter of the time if one runs.
+Without a service, calls that destroy something are refused, by what they would run and not only by their name, and
 others are allowed; after a known kill, all are refused. The user reads why.
 """
 
@@ -19,6 +19,7 @@ from haltline.cli.agent.hook_request import (
     MAX_BYTES,
     Reply,
     agent_of,
+    environment,
     folders_of,
     head_of,
     place,
@@ -47,20 +48,14 @@ the call is not made (the agent blocks it, and shows the message to the model). 
 
 Example: haltline hook install --for codex --local
 """
-OPTIONS = {
-    "--bootstrap": "HALTLINE_BOOTSTRAP",
-    "--prefix": "HALTLINE_PREFIX",
-    "--agent-id": "HALTLINE_AGENT_ID",
-    "--client-config": "HALTLINE_CLIENT_CONFIG",
-}
 _START_S = 15.0
 _POLL_S = 0.01
-_COMPANION = "haltline.interventions.agent.integrations.hooks.companion"
+_SERVICE = "haltline.cli.agent.service"
 _NOT_READ = "The call could not be parsed, so no verdict on it is available. Write it another way."
 
 
 class Unanswered(Exception):
-    """The companion gave no answer; the message is the reason."""
+    """The service gave no answer; the message is the reason."""
 
 
 def main(arguments: list[str]) -> int:
@@ -82,31 +77,6 @@ def main(arguments: list[str]) -> int:
         return 2
 
 
-def environment(arguments: list[str]) -> dict[str, str]:
-    """Convert the options to their environment variables.
-
-    Raises:
-        ValueError: an option is unknown, or lacks its value.
-
-    """
-    variables: dict[str, str] = {}
-    left = list(arguments)
-    while left:
-        name, equals, value = left.pop(0).partition("=")
-        if name == "--local" and not equals:
-            variables["HALTLINE_MODE"] = "local"
-            continue
-        if name not in OPTIONS and name != "--for":
-            raise ValueError(f"expected one of {', '.join(('--for', '--local', *OPTIONS))}, got {name!r}")
-        if not equals:
-            if not left:
-                raise ValueError(f"{name}: expected a value, got none")
-            value = left.pop(0)
-        if name != "--for":
-            variables[OPTIONS[name]] = value
-    return variables
-
-
 def _answered(arguments: list[str], raw: bytes) -> Reply:
     agent, head = agent_of(arguments), head_of(arguments, os.environ)
     try:
@@ -124,14 +94,14 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
                 why = str(error)
             _start(path, why)
             reply = request_reply(path, head, raw)
-            why = why or "its companion ended before it answered"
+            why = why or "the local service ended before it answered"
     except (Unanswered, OSError) as error:
         reply, why = None, str(error)
     return reply or _by_policy(agent, raw, why)
 
 
 def _continue(path: str) -> None:
-    """Continue a companion that was suspended (SIGSTOP), whose lock is held then."""
+    """Continue a service that was suspended (SIGSTOP), whose lock is held then."""
     with contextlib.suppress(OSError, ValueError), open(_beside(path, "lock"), encoding="ascii") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -144,7 +114,7 @@ def _beside(path: str, kind: str) -> str:
 
 
 def _is_hook(agent: str, raw: bytes) -> bool:
-    """Return whether the input is worth starting a companion."""
+    """Return whether the input is worth starting a service."""
     from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
 
     try:
@@ -154,7 +124,7 @@ def _is_hook(agent: str, raw: bytes) -> bool:
 
 
 def _by_policy(agent: str, raw: bytes, why: str) -> Reply:
-    """The answer without a companion."""
+    """The answer without a service."""
     from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, event_of, reply_of
     from haltline.interventions.agent.integrations.hooks.stored import Stored
     from haltline.interventions.agent.integrations.hooks.unanswered import unanswered, unread
@@ -175,13 +145,13 @@ def _by_policy(agent: str, raw: bytes, why: str) -> Reply:
 
 
 def _start(path: str, why: str) -> None:
-    """Start a companion and wait until it answers; of several started at once, one stays."""
+    """Start the service and wait until it answers; of several started at once, one stays."""
     import subprocess
 
     log = _beside(path, "log")
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _COMPANION, path, *filter(None, [why])],
+            [sys.executable, "-P", "-m", _SERVICE, path, *filter(None, [why])],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,
@@ -194,9 +164,9 @@ def _start(path: str, why: str) -> None:
             return
         if process.poll():
             with open(log, encoding="utf-8", errors="replace") as file:
-                raise Unanswered(file.read()[-2000:].strip() or f"its companion ended with {process.returncode}")
+                raise Unanswered(file.read()[-2000:].strip() or f"the local service ended with {process.returncode}")
         time.sleep(_POLL_S)
-    raise Unanswered(f"its companion did not answer within {_START_S:.0f} s; see {log}")
+    raise Unanswered(f"the local service did not answer within {_START_S:.0f} s; see {log}")
 
 
 def _release(sessions: list[str]) -> int:

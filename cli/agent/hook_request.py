@@ -1,7 +1,7 @@
-"""The fast client of a hook, for a companion that already runs. It uses built-in modules only.
+"""The fast client of a hook, for a local service that already runs. It uses built-in modules only.
 
 `hook_client.py` runs it at every tool call: finding packages, or loading `json` or `os`, takes longer than the whole
-request. If no companion answers, it runs `haltline hook`, which starts one.
+request. If no service answers, it runs `haltline hook`, which starts one.
 """
 
 import posix
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 MAX_BYTES = 64 * 1024 * 1024
 ANSWER_S = 8.0
-"""Timeout in seconds of each step; a companion that waits for a verdict sends a space every five."""
+"""Timeout in seconds of each step; a service that waits for a verdict sends a space every five."""
 CLAUDE_CODE = "claude-code"
 ATTENDED = "attended"
 """Follows the agent's name if a person writes the prompts."""
@@ -26,7 +26,16 @@ _WITH_A_PERSON = ("cli", "claude-vscode", "claude-desktop")
 _ALONE = {"codex": ("exec", "e"), "gemini-cli": ("-p", "--prompt")}
 """Arguments with which an agent works without a person at the terminal."""
 _SIGINT = 2
+_MAX_FOLDER_BYTES = (104 if sys.platform == "darwin" else 108) - len("/agent-01234567.sock") - 1
+"""A socket's path has a limit, with the zero that ends it."""
 _OWN_FOLDER = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_NOFOLLOW | posix.O_CLOEXEC
+OPTIONS = {
+    "--bootstrap": "HALTLINE_BOOTSTRAP",
+    "--prefix": "HALTLINE_PREFIX",
+    "--agent-id": "HALTLINE_AGENT_ID",
+    "--client-config": "HALTLINE_CLIENT_CONFIG",
+}
+"""The options of a guard, and their environment variables."""
 Reply = tuple[int, bytes, bytes]
 """The exit code, standard output and standard error."""
 
@@ -38,6 +47,26 @@ def agent_of(arguments: "Sequence[str]") -> str:
         if name == "--for":
             return value if equals else "".join(arguments[at + 1 : at + 2])
     return CLAUDE_CODE
+
+
+def environment(arguments: "Sequence[str]") -> dict[str, str]:
+    """The environment variables of the options. Raises ValueError: an option is unknown, or lacks its value."""
+    variables: dict[str, str] = {}
+    left = list(arguments)
+    while left:
+        name, equals, value = left.pop(0).partition("=")
+        if name == "--local" and not equals:
+            variables["HALTLINE_MODE"] = "local"
+            continue
+        if name not in OPTIONS and name != "--for":
+            raise ValueError(f"expected one of {', '.join(('--for', '--local', *OPTIONS))}, got {name!r}")
+        if not equals:
+            if not left:
+                raise ValueError(f"{name}: expected a value, got none")
+            value = left.pop(0)
+        if name != "--for":
+            variables[OPTIONS[name]] = value
+    return variables
 
 
 def head_of(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
@@ -80,14 +109,14 @@ def _has_terminal() -> bool:
 
 
 def state_folder_of(environ: "Mapping[str, str]") -> str:
-    """The folder of what outlives a companion, in the user's home."""
+    """The folder of what outlives a service, in the user's home."""
     home = environ.get("XDG_STATE_HOME", "")
     home = home if home.startswith("/") else f"{environ.get('HOME', '')}/.local/state"
     return f"{home}/haltline/sessions"
 
 
 def folders_of(environ: "Mapping[str, str]") -> list[str]:
-    """The folders for the sockets of companions. Shells of one user differ in the first, so nothing else is there."""
+    """The folders for the sockets of services. Shells of one user differ in the first, so nothing else is there."""
     runtime, uid = environ.get("XDG_RUNTIME_DIR", ""), posix.getuid()
     usual = [f"{runtime}/haltline"] if runtime.startswith("/") else []
     usual += [f"/run/user/{uid}/haltline", f"/tmp/haltline-{uid}"]
@@ -99,25 +128,29 @@ def folder_of(environ: "Mapping[str, str]") -> str:
     """The first folder that is usable. Raises OSError: none is."""
     folders = folders_of(environ)
     for folder in folders:
-        if is_private(folder):
+        if len(folder.encode(errors="surrogateescape")) <= _MAX_FOLDER_BYTES and is_private(folder):
             return folder
-    raise OSError(f"expected a folder that is this user's alone for the companion, got none of {', '.join(folders)}")
+    raise OSError(
+        f"expected a folder that is this user's alone for the local service, got none of {', '.join(folders)}"
+    )
 
 
 def place(arguments: "Sequence[str]", environ: "Mapping[str, str]") -> str:
-    """The path of the companion's socket. It differs by release, broker, settings file and home.
+    """The path of the local service's socket. It differs by release, settings, settings file and home.
 
     All agents share one. Read before the settings of the file are added to the environment.
     """
     home = environ.get("XDG_CONFIG_HOME", "")
     home = home if home.startswith("/") else f"{environ.get('HOME', '')}/.config"
     file = environ.get("HALTLINE_CONFIG", f"{home}/haltline/haltline.toml")
-    others = list(arguments)
-    for at in [at for at, word in enumerate(others) if word.partition("=")[0] == "--for"][:1]:
-        del others[at : at + (1 if "=" in others[at] else 2)]
-    variables = sorted(f"{name}={value}" for name, value in environ.items() if name.startswith("HALTLINE_"))
-    identity = "\0".join([*others, *variables, state_folder_of(environ), _stamp(file), _stamp(__file__)])
-    return f"{folder_of(environ)}/hooks-{crc32(identity.encode(errors='surrogateescape')):08x}.sock"
+    settings = {name: value for name, value in environ.items() if name.startswith("HALTLINE_")}
+    try:
+        settings.update(environment(arguments))
+    except ValueError:  # the service says why
+        settings["arguments"] = "\0".join(arguments)
+    variables = sorted(f"{name}={value}" for name, value in settings.items())
+    identity = "\0".join([*variables, state_folder_of(environ), _stamp(file), _stamp(__file__)])
+    return f"{folder_of(environ)}/agent-{crc32(identity.encode(errors='surrogateescape')):08x}.sock"
 
 
 def is_private(folder: str) -> bool:
@@ -149,7 +182,7 @@ def _make(folder: str) -> bool:
 
 
 def request_reply(path: str, head: str, raw: bytes) -> Reply | None:
-    """The companion's answer; None: none runs, or it ended. Raises OSError on a timeout."""
+    """The service's answer; None: none runs, or it ended. Raises OSError on a timeout."""
     connection = socket(AF_UNIX, SOCK_STREAM)
     connection.settimeout(ANSWER_S)
     try:
@@ -162,7 +195,7 @@ def request_reply(path: str, head: str, raw: bytes) -> Reply | None:
     except (FileNotFoundError, ConnectionError):
         return None
     except (TimeoutError, BlockingIOError):
-        raise OSError(f"its companion did not answer within {ANSWER_S:.0f} s") from None
+        raise OSError(f"the local service did not answer within {ANSWER_S:.0f} s") from None
     finally:
         connection.close()
     lengths, _, texts = reply.lstrip(b" ").partition(b"\n")
@@ -194,7 +227,7 @@ def _stamp(path: str) -> str:
 
 
 def main() -> int:
-    """Pass the hook on standard input to the companion, and print its answer. Returns the exit code."""
+    """Pass the hook on standard input to the service, and print its answer. Returns the exit code."""
     arguments, raw = sys.argv[1:], sys.stdin.buffer.read(MAX_BYTES + 1)
     try:
         environ = {name.decode(errors="surrogateescape"): value.decode(errors="surrogateescape")

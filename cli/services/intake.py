@@ -109,7 +109,7 @@ def intake(
                 print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
             serve(app, host, port, tls=tls, until_stdin_ends=until_stdin_ends)
     except ValueError as error:
-        from haltline.streams.intake.problems import bad_values
+        from haltline.interventions.agent.service.problems import bad_values
 
         fail(f"intake: {'; '.join(bad_values(error).problems)}", Exit.USAGE)
     except (OSError, KafkaException) as error:

@@ -121,6 +121,19 @@ class Guard:
         cause = self._gate.enforcer.against("", ())
         return None if cause is None else cause.refusal()
 
+    def on_change(self, changed: Callable[[], object]) -> None:
+        """Call this, in any thread, when what is in force for the session may have changed."""
+        self._gate.enforcer.changed = changed
+
+    def wait_until_ready(self) -> None:
+        """Wait until the restrictions in force are known, at most for the start budget."""
+        if not self.ready and (left_s := self._gate.start_left_s()) > 0:
+            wait(self._gate.enforcer.when_loaded(), left_s)
+
+    def pause_s(self, name: str, args: Mapping[str, Any]) -> float:
+        """Return the seconds for which such a call would wait now, as it repeats a poll that is slowed."""
+        return self._gate.pause_s(name, args)
+
     @property
     def degraded(self) -> str | None:
         """Why decisions are not reliable now, as text; None if they are."""
@@ -215,8 +228,7 @@ class Guard:
         mission or the fleet.
         """
         self.start()
-        if not self._gate.enforcer.is_loaded and (left_s := self._gate.start_left_s()) > 0:
-            wait(self._gate.enforcer.when_loaded(), left_s)
+        self.wait_until_ready()
         self._gate.follow_parent()
         cause = self._gate.against_turn()
         if cause is not None:

@@ -9,7 +9,8 @@ import math
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
@@ -18,8 +19,12 @@ import orjson
 from aiohttp import web
 from aiohttp.typedefs import Handler
 
+import haltline
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.producers.publishing import Away
+from haltline.interventions.agent.service.problems import Bad, Busy, TooOften, object_of
+from haltline.interventions.agent.service.sessions import MakeGuard, Sessions
+from haltline.interventions.agent.service.verbs import Verbs
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, wire
 from haltline.schemas.events import ActionEvent
@@ -27,7 +32,6 @@ from haltline.streams.intake import otlp
 from haltline.streams.intake.calls import NOT_BEGINNING, Calls
 from haltline.streams.intake.keys import MAX_BODY_BYTES, Key, Keys, Scope
 from haltline.streams.intake.litellm import LiteLLMGuardrail
-from haltline.streams.intake.problems import Bad, Busy, TooOften
 from haltline.streams.intake.repeated import Repeated, Reply, fingerprint
 from haltline.streams.intake.requests import (
     EVENTS,
@@ -39,9 +43,7 @@ from haltline.streams.intake.requests import (
     json_response,
     key_of_request,
     loaded,
-    object_of,
 )
-from haltline.streams.intake.sessions import MakeGuard, Sessions
 from haltline.streams.intake.topic_writer import AT_A_TIME, TopicWriter
 from haltline.streams.runtime.health import METRICS_TYPE
 from haltline.streams.runtime.metrics import Metrics
@@ -52,6 +54,10 @@ _LINES = ("application/x-ndjson", "application/jsonl")
 _ROUTES = f"POST /v1/events, /v1/traces, {OWN_ROUTES}, {LITELLM}, or GET /healthz or /metrics"
 _EMPTY_LINES: Final = 10
 """The problem text for an invalid record."""
+ORDERS: Final = "/v2/orders"
+TOKEN: Final = "Haltline-Token"
+"""The header with the token of a session, where there is no body."""
+SIGN_OF_LIFE_S: Final = 15.0
 _CE = "ce-"
 _SPECVERSION = "ce-specversion"
 
@@ -68,19 +74,21 @@ class Intake:
         max_sessions: int = 200,
         make_guard: MakeGuard = Guard,
         holds_mode: bool = False,
+        is_local: bool = False,
     ) -> None:
-        """`token` permits everything, `keys` permit their scopes.
+        """`token` permits everything, `keys` permit their scopes. `is_local`: the token is this machine's user's.
 
         `holds_mode`: no request weakens the mode of the settings.
         """
         self._metrics = Metrics("intake")
         self._requests = self._metrics.children("http_requests_total")
         self._seconds = self._metrics.histogram("http_request_seconds")
-        self.admission = Admission(Keys(keys or {}, token))
+        self.admission = Admission(Keys(keys or {}, token, is_local=is_local))
         self._agent_id = settings.agent_id
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
-        self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode)
+        self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode, snapshots=is_local)
         self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
+        self.verbs = Verbs(self._sessions, haltline.__version__, count=self._calls.count)
         self._repeated: dict[Key, Repeated] = defaultdict(Repeated)
         self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
@@ -91,10 +99,14 @@ class Intake:
         app.router.add_post(EVENTS, self._events)
         for path, answer in self._calls.routes().items():
             app.router.add_post(path, self._answering(answer, self._calls.again.get(path)))
+        for verb in self.verbs.routes:
+            app.router.add_post(f"/v2/{verb}", self._of_verb(verb))
+        app.router.add_get(ORDERS, self._orders)
         app.router.add_post(TRACES, self._traces)
         app.router.add_post(LITELLM, self._litellm)
         app.router.add_get("/healthz", self._health)
         app.router.add_get(METRICS, self._serve_metrics)
+        app.cleanup_ctx.append(self._ending_expired)
         app.on_cleanup.append(self._close)
         return app
 
@@ -112,7 +124,7 @@ class Intake:
     async def _middleware(self, request: web.Request, handler: Any) -> web.StreamResponse:
         try:
             self.admission.check(request)
-            with self.admission.room():
+            with self.admission.room() if request.path != ORDERS else nullcontext():
                 response: web.StreamResponse = await handler(request)
         except Bad as bad:
             return _failed(request, bad.status, bad.problems)
@@ -190,7 +202,7 @@ class Intake:
             key = key_of_request()
 
             def check() -> None:
-                known = self._sessions.known(str(fields.get("session_id")))
+                known = self._sessions.known(str(fields.get("session_id")), key)
                 begins = known is None and request.path not in NOT_BEGINNING
                 key.check_request(fields, self._agent_id if begins else None)
 
@@ -210,6 +222,43 @@ class Intake:
             return json_response(value, status)
 
         return handle
+
+    def _of_verb(self, verb: str) -> Handler:
+        """Return the handler of a verb of the local service's messages."""
+
+        async def handle(request: web.Request) -> web.Response:
+            fields, _, size = await self._object(request)
+            key = key_of_request()
+            key.check_request(fields, self._agent_id if verb == "begin" else None)
+            with self.admission.bytes.taken(key, size):
+                return json_response(await self.verbs.answer(verb, fields, key), 200)
+
+        return handle
+
+    async def _orders(self, request: web.Request) -> web.StreamResponse:
+        """Stream the orders for a client, as server-sent events, until its connection ends."""
+        token = request.headers.get(TOKEN, "")
+        orders = self.verbs.connect(token, key_of_request())
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
+        try:
+            await response.prepare(request)
+            while True:
+                line = b":\n\n"  # a comment, so that a connection which is gone is noticed
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(SIGN_OF_LIFE_S):
+                        order = await orders.get()
+                        line = b"data: %b\n\n" % orjson.dumps(order.model_dump(exclude_none=True))
+                await response.write(line)
+        except ConnectionError:
+            return response
+        finally:
+            self.verbs.disconnect(token, orders)
+
+    async def _ending_expired(self, _: web.Application) -> AsyncIterator[None]:
+        """End the sessions whose clients are gone, while it serves."""
+        ending = asyncio.create_task(self.verbs.keep_ending())
+        yield
+        ending.cancel()
 
     async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes, int]:
         """Return the object, and fingerprint and size of its body, which is not kept while the answer is computed."""
@@ -234,7 +283,7 @@ class Intake:
 
     async def _close(self, _: web.Application) -> None:
         await asyncio.gather(*(one.close() for one in self._repeated.values()))
-        await self._sessions.close()
+        await self.verbs.close()
         await self.writer.close()
 
     async def _checked(self, records: Iterable[tuple[bytes, list[tuple[str, bytes]]]], key: Key) -> list[ActionEvent]:

@@ -11,12 +11,13 @@ from haltline.interventions.agent.described import CutArguments, DescribedError,
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.held_secrets import MAX_SENT
 from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.service.problems import Bad, bad_values, object_of, text_of, text_or_none
+from haltline.interventions.agent.service.sessions import Sessions
+from haltline.interventions.agent.service.verbs import fields_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Kind, Novelty, Outcome, SentSecret, Usage
-from haltline.streams.intake.problems import Bad, bad_values
 from haltline.streams.intake.repeated import Reply
-from haltline.streams.intake.requests import object_of, text_of
-from haltline.streams.intake.sessions import Sessions
+from haltline.streams.intake.requests import key_of_request
 from haltline.streams.runtime.metrics import Children
 
 _MAX_ID_CHARS: Final = 256
@@ -66,8 +67,8 @@ class Calls:
 
     def _session(self, fields: dict[str, Any]) -> FrameworkSession:
         """Return the session of a request; the request may start another prompt of its user."""
-        prompt = _text_or_none(fields, "prompt")
-        session = self._sessions.of(fields)
+        prompt = text_or_none(fields, "prompt")
+        session = self._sessions.of(fields, key_of_request())
         if prompt is not None:
             session.guard.prompt(prompt)
         return session
@@ -78,7 +79,7 @@ class Calls:
 
     async def _end(self, fields: dict[str, Any]) -> Reply:
         session_id = text_of(fields, "session_id")
-        if not await self._sessions.end(session_id):
+        if not await self._sessions.end(session_id, key_of_request()):
             raise Bad(404, f"session_id: expected an open session, got {session_id!r:.80}")
         return 200, {}
 
@@ -93,7 +94,7 @@ class Calls:
         targets = fields.get("targets", [])
         if not isinstance(targets, list) or not all(isinstance(target, str) for target in targets):
             raise Bad(400, "targets: expected a list of texts, got something else")
-        effect, loop_key = (_text_or_none(fields, one) for one in ("effect", "loop_key"))
+        effect, loop_key = (text_or_none(fields, one) for one in ("effect", "loop_key"))
         call_id = str(fields.get("call_id") or uuid.uuid4().hex)[:_MAX_ID_CHARS]
         mode: Any = self._sessions.mode_of(fields, "mode")
         session = self._session(fields)
@@ -123,7 +124,8 @@ class Calls:
         status, verdict = reply
         if not verdict["allowed"]:
             return reply
-        session, call_id = self._sessions.known(text_of(fields, "session_id")), verdict.get("call_id")
+        session = self._sessions.known(text_of(fields, "session_id"), key_of_request())
+        call_id = verdict.get("call_id")
         if session is None or (call_id is not None and not session.is_open(call_id)):
             raise Bad(422, "Idempotency-Key: expected one for each call, got that of a call that has ended")
         refused = session.guard.stopped
@@ -146,7 +148,7 @@ class Calls:
     async def _turn(self, fields: dict[str, Any]) -> Reply:
         """Report a turn of the model."""
         usage = None if fields.get("usage") is None else object_of(fields["usage"], "usage")
-        output = _text_or_none(fields, "output")
+        output = text_or_none(fields, "output")
         if unknown := sorted(map(str, (usage or {}).keys() - Usage.model_fields.keys())):
             known = ", ".join(Usage.model_fields)
             raise Bad(400, f"usage: expected fields of {known}, got {', '.join(unknown)!r:.80}")
@@ -163,7 +165,7 @@ class Calls:
         novelty = _novelty_of(fields)
         described = _described(fields, novelty)
         value = fields.get("output") if described is None else described
-        error, session = _error_of(fields, novelty), self._sessions.known(session_id)
+        error, session = _error_of(fields, novelty), self._sessions.known(session_id, key_of_request())
         if session is None or not session.complete(call_id, value, error=error):
             raise Bad(404, f"call_id: expected a call of session {session_id} with a verdict, got {call_id!r:.80}")
         return 200, {}
@@ -171,21 +173,10 @@ class Calls:
 
 def reply_of(answer: Answer, call_id: str | None, *, killed: bool) -> dict[str, Any]:
     """Return the verdict on a call or a turn as JSON, with its hints, each once."""
-    refused = answer.refused
-    reply: dict[str, Any] = {"allowed": refused is None, "killed": killed}
-    if call_id is not None:
-        reply["call_id"] = call_id
-    if refused is not None:
-        reply |= {"code": refused.code, "message": refused.reason}
-        approval = None if refused.decision is None else refused.decision.approval
-        if approval is not None:
-            reply |= {"request_id": approval.request_id, "expires": approval.expires}
-    if answer.hints:
-        reply["hints"] = answer.hints
-    if answer.changes:
-        reply["change_arguments"] = {"put": answer.changes.put, "remove": answer.changes.remove}
-    limits = {name: value for one in answer.advice for name, value in one.limits.items()}
-    return reply | ({"limits": limits} if limits else {})
+    fields = fields_of(answer, call_id)
+    changes = {name: fields.pop(name) for name in ("put", "remove") if name in fields}
+    reply = {"allowed": answer.refused is None, "killed": killed} | fields
+    return reply | ({"change_arguments": changes} if changes else {})
 
 
 def _cut_of(fields: Mapping[str, Any]) -> CutArguments | None:
@@ -238,7 +229,7 @@ def _described(fields: Mapping[str, Any], novelty: Novelty | None = None) -> Des
     return DescribedOutput(
         None if digest is None else _digest(digest, "described.digest"),
         _count(described.get("bytes"), "described.bytes"),
-        _text_or_none(described, "head", "described.head"),
+        text_or_none(described, "head", "described.head"),
         novelty,
         None if repeats is None else _count(repeats, "described.repeats"),
     )
@@ -265,11 +256,4 @@ def _digest(value: Any, name: str) -> str:
 def _count(value: Any, name: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_BYTES:
         raise Bad(400, f"{name}: expected a whole number from 0, got {value!r:.80}")
-    return value
-
-
-def _text_or_none(fields: Mapping[str, Any], name: str, shown: str = "") -> str | None:
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise Bad(400, f"{shown or name}: expected a text, got {value!r:.80}")
     return value

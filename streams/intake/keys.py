@@ -23,10 +23,10 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
+from haltline.interventions.agent.service.problems import Bad, TooOften
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.problems import problem_of
-from haltline.streams.intake.problems import Bad, TooOften
 
 MAX_BODY_BYTES: Final = 8 * 1024 * 1024
 _BEARER: Final = "Bearer "
@@ -65,8 +65,10 @@ class Scope(BaseModel):
 class Key:
     """One key, with its recent use."""
 
-    def __init__(self, name: str, scope: Scope) -> None:
+    def __init__(self, name: str, scope: Scope, *, is_local: bool = False) -> None:
+        """`is_local`: it is this machine's user's, whose files the service may look at."""
         self.name = name
+        self.is_local = is_local
         self.max_body_bytes = scope.max_body_bytes
         self._scope = scope
         rate = scope.requests_per_minute
@@ -139,10 +141,11 @@ class BadKeys(ValueError):
 class Keys:
     """The keys of an intake; its token is a key for everything."""
 
-    def __init__(self, scopes: Mapping[str, Scope], token: str | None = None) -> None:
+    def __init__(self, scopes: Mapping[str, Scope], token: str | None = None, *, is_local: bool = False) -> None:
+        """`is_local`: the token is for this machine's user."""
         self._by_digest = {scope.sha256: Key(name, scope) for name, scope in scopes.items()}
         if token is not None:
-            self._by_digest[digest_of(token)] = Key("token", Scope(may=tuple(May)))
+            self._by_digest[digest_of(token)] = Key("token", Scope(may=tuple(May)), is_local=is_local)
 
     @property
     def is_open(self) -> bool:

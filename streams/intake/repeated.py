@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from aiohttp import web
 
+from haltline.interventions.agent.service.problems import Bad, Busy
 from haltline.schemas import expressions as re
-from haltline.streams.intake.problems import Bad, Busy
 
 MAX_KEPT: Final = 4096
 """The most requests kept; those answered longest ago are dropped first, and pending ones are kept."""

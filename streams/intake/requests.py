@@ -12,10 +12,10 @@ from urllib.parse import urlsplit
 import orjson
 from aiohttp import web
 
+from haltline.interventions.agent.service.problems import Bad
 from haltline.streams.intake import otlp
 from haltline.streams.intake.keys import MAX_BODY_BYTES as MAX_BODY_BYTES  # noqa: PLC0414 - of every request, too
 from haltline.streams.intake.keys import OPEN, Key, Keys, May, Scope
-from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.shares import Room
 from haltline.streams.json_text import MAX_VALUES, has_too_many
 
@@ -63,10 +63,11 @@ class Admission:
             given = f"Bearer {request.headers.get('x-api-key', '')}"
         key = self._keys.of(given)
         key.admit(_MAY.get(request.path, May.VERDICTS))
-        if self._keys.is_open and not _is_meant_for(request):
-            raise Bad(
-                421, f"Host: expected an address of this machine, as no token is expected, got {request.host!r:.80}"
-            )
+        if self._keys.is_open or key.is_local:
+            if not _is_meant_for(request):
+                raise Bad(421, f"Host: expected an address of this machine, got {request.host!r:.80}")
+            if key.is_local and (page := request.headers.get("Origin")) is not None:
+                raise Bad(403, f"Origin: expected none, as pages in a browser may not ask, got {page!r:.80}")
         _KEY.set(key)
         kind = request.content_type
         readable = "json" in kind or (kind == otlp.PROTOBUF and request.path == TRACES)
@@ -130,21 +131,6 @@ def loaded(body: bytes) -> Any:
         return orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Bad(400, f"the body: expected JSON, got {error}") from None
-
-
-def object_of(value: Any, what: str = "the body") -> dict[str, Any]:
-    """Return the value if it is an object. Raises Bad."""
-    if not isinstance(value, dict):
-        raise Bad(400, f"{what}: expected an object, got {type(value).__name__}")
-    return value
-
-
-def text_of(fields: Mapping[str, Any], name: str) -> str:
-    """Return a required text. Raises Bad."""
-    value = fields.get(name)
-    if not isinstance(value, str) or not value:
-        raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
-    return value
 
 
 def json_response(value: object, status: int, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from haltline.interventions.agent.service.problems import Busy
 from haltline.streams.intake.keys import Key
-from haltline.streams.intake.problems import Busy
 
 
 class Room:

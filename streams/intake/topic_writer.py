@@ -10,12 +10,12 @@ from prometheus_client import Counter
 from haltline.interventions.agent.novelty import SeenBySession
 from haltline.interventions.agent.producers.cleaning import cleaned
 from haltline.interventions.agent.producers.publishing import Publisher
+from haltline.interventions.agent.service.problems import Bad
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import otel, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.intake import otlp
 from haltline.streams.intake.keys import Key
-from haltline.streams.intake.problems import Bad
 from haltline.streams.intake.requests import OWN_ROUTES
 from haltline.streams.intake.shares import Room
 

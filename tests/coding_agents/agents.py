@@ -89,14 +89,14 @@ class Home:
         """How many calls of `kubectl` were made."""
         return len(self.made.read_text().splitlines()) if self.made.exists() else 0
 
-    def end_companion(self) -> None:
-        """Ends the companion as a crash does; the agent's next hook starts another."""
+    def end_service(self) -> None:
+        """Ends the local service as a crash does; the agent's next hook starts another."""
         for entry in filter(lambda entry: entry.name.isdigit(), Path("/proc").iterdir()):
             try:
                 command = (entry / "cmdline").read_bytes()
             except OSError:
                 continue
-            if b"hooks.companion" in command and str(self.folder).encode() in command:
+            if b"cli.agent.service" in command and str(self.folder).encode() in command:
                 os.kill(int(entry.name), signal.SIGKILL)
 
 

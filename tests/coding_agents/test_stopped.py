@@ -61,7 +61,7 @@ def test_a_killed_agent_ends_says_why_and_stays_stopped_until_a_person_releases_
     session = released_by(done)
     if agent in (CLAUDE_CODE, CLAUDE_CODE_OF_MAY):
         assert json.loads(done.stdout)["terminal_reason"] == "hook_stopped"
-    home.end_companion()
+    home.end_service()
 
     model = agent.model("ls", calls=9)
     again = home.run(model, "Now list the files", session)
@@ -71,7 +71,7 @@ def test_a_killed_agent_ends_says_why_and_stays_stopped_until_a_person_releases_
     model = agent.model("ls", calls=1)
     done = home.run(model, "Now list the files", session)
     assert (len(model.turns), done.returncode) == (2, 0), done.stdout + done.stderr
-    home.end_companion()
+    home.end_service()
 
 
 def test_one_delete_in_each_of_several_runs_of_one_session_is_a_loop(folder: Path) -> None:
@@ -80,7 +80,7 @@ def test_one_delete_in_each_of_several_runs_of_one_session_is_a_loop(folder: Pat
     for _ in range(4):
         done = home.run(CLAUDE_CODE.model(DELETE, calls=1), session=session)
         session = session or json.loads(done.stdout)["session_id"]
-        home.end_companion()
+        home.end_service()
     assert home.calls_made() == 2
     assert CAUSE in json.loads(done.stdout)["result"]
 
@@ -91,8 +91,8 @@ def test_a_held_agent_without_a_person_stays_held_whatever_its_next_prompt_says(
     done = home.run(model, "Run the program")
     assert (json.loads(done.stdout)["terminal_reason"], len(model.turns) < 12) == ("hook_stopped", True)
     assert "This session is held" in done.stderr
-    home.end_companion()
+    home.end_service()
     model = CLAUDE_CODE_OF_MAY.model("ls", calls=9)
     home.run(model, "List the files instead", released_by(done))
     assert len(model.turns) == 0
-    home.end_companion()
+    home.end_service()

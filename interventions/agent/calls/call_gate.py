@@ -7,7 +7,7 @@ import itertools
 import logging
 import os
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from concurrent.futures import Future
 from typing import Any, Final
 
@@ -263,11 +263,15 @@ class CallGate:
         if cause is not None:
             raise self._refuse(action.call, cause)
 
+    def pause_s(self, action: str, args: Mapping[str, Any]) -> float:
+        """Return the seconds to wait before a poll that is slowed."""
+        most_s = self.settings.longest_pause_s
+        return min(self.throttled.pause_s(action, args, now_ms()), most_s) if most_s else 0.0
+
     def _slowed(self, call: Call) -> Steps:
         """Wait before a poll that is slowed."""
-        most_s = self.settings.longest_pause_s
-        if most_s and (pause_s := self.throttled.pause_s(call.action, call.args, now_ms())):
-            yield Future(), min(pause_s, most_s)  # nothing completes it
+        if pause_s := self.pause_s(call.action, call.args):
+            yield Future(), pause_s  # nothing completes it
 
     def _throttle(self, advice: Advice) -> None:
         """Apply the limits of a THROTTLE."""

@@ -113,6 +113,8 @@ class Enforcer:
         self._refused_for = ""  # the decision of the freeze that a call was refused for
         self._turn_passed_in = ""  # that of the freeze in which a turn has passed
         self._may_report = False
+        self.changed: Callable[[], object] = lambda: None
+        """Called, without the lock, when what is in force may have changed."""
 
     # Called by the transport's thread.
 
@@ -131,6 +133,7 @@ class Enforcer:
                 self._entries[key] = record
                 if self._loaded:
                     self._apply_entry(key, record)
+        self.changed()
 
     def loaded(self) -> None:
         """Apply the entries of the control topic, once all are read: a later entry may revoke an earlier one."""
@@ -142,6 +145,7 @@ class Enforcer:
             waiting, self._loading = self._loading, []
         for future in waiting:
             resolve(future, None)
+        self.changed()
 
     def unloaded(self) -> None:
         """The control topic is read again. A kill stays; other entries apply until all are read."""
@@ -159,6 +163,8 @@ class Enforcer:
             if waiting is not None or decision.mode is not Mode.SHADOW:
                 self._apply(decision, waiting)
             # Decisions in shadow mode have no effect, and their consumer group may lag.
+        if decision.level >= Level.PAUSE or is_answer(decision):
+            self.changed()
 
     # Called by the agent's threads.
 

@@ -302,9 +302,8 @@ class FrameworkSession:
             return Denied.of(answer.refused)
         if answer.changes and not self._changes_arguments:
             # It must not be made with the proposed arguments.
-            changed = json.dumps(answer.changes.of(args), default=str)
             self._end(answer.call_id, None, "not made: other arguments were required")
-            text = f"This call is only allowed with other arguments: {changed}"
+            text = not_changed(answer.changes.of(args))
             return Denied(with_hints(text, answer.hints), Refused(NOT_CHANGED, text, answer.changes.decision))
         with self._lock:
             if (call := self._open.get(answer.call_id)) is not None:
@@ -358,6 +357,11 @@ class FrameworkSession:
 def with_hints(text: str, hints: str) -> str:
     """Append the hints to a text for the model."""
     return "\n\n".join(filter(None, (text, hints)))
+
+
+def not_changed(args: Mapping[str, Any]) -> str:
+    """Return the refusal of a call that is only allowed with these arguments, where they cannot be changed."""
+    return f"This call is only allowed with other arguments: {json.dumps(args, default=str)}"
 
 
 def arguments_of(args: Any) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.hooks.companion import settings_of
 from haltline.interventions.agent.integrations.mcp_http import SESSION, HttpProxy
+from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.schemas.policy import Policy
-from haltline.streams.intake.sessions import Sessions
 from tests.builders import cases
 from tests.interventions.agent.attempts import attempts
 from tests.programs import printed
@@ -149,7 +149,7 @@ def test_a_guard_whose_workers_decide_does_not_read_it_and_logs_that(caplog: pyt
 
 def of_intake(settings: GuardSettings) -> list[Guard]:
     sessions = Sessions(settings, 10)
-    return [sessions.of({"session_id": one}).guard for one in ("a", "b")]
+    return [sessions.of({"session_id": one}, THIS_USER).guard for one in ("a", "b")]
 
 
 def of_mcp(settings: GuardSettings) -> list[Guard]:

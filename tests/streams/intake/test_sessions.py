@@ -7,12 +7,12 @@ from aiohttp.test_utils import make_mocked_request
 
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.rules.settings import ClientRules
+from haltline.interventions.agent.service.problems import Bad, Busy
+from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.streams.intake.connections import MAX_HEADER_BYTES, Connections
-from haltline.streams.intake.problems import Bad, Busy
 from haltline.streams.intake.repeated import KEPT_S, MAX_UNANSWERED, Repeated, Reply
-from haltline.streams.intake.sessions import Sessions
 from tests.streams.commands import haltline
 
 LOCAL = GuardSettings(mode="local")
@@ -34,15 +34,15 @@ def deletes(session: FrameworkSession, call_id: str, *, ends: bool = True) -> st
 
 def test_a_session_named_none_is_above_no_other_and_counts_are_kept_for_an_hour() -> None:
     sessions = Sessions(LOCAL, 10)
-    sessions.of({"session_id": "None", "agent_id": "another", "mission_id": "m"})
-    settings = sessions.of({"session_id": "s1"}).guard.settings
+    sessions.of({"session_id": "None", "agent_id": "another", "mission_id": "m"}, THIS_USER)
+    settings = sessions.of({"session_id": "s1"}, THIS_USER).guard.settings
     assert (settings.parent_session_id, settings.lineage) == (None, ("s1",))
     assert (settings.agent_id, settings.mission_id) == (LOCAL.agent_id, None)
     now_s = [0.0]
     sessions, found = Sessions(LOCAL, 10, clock=lambda: now_s[0]), []
     for number in range(4):
-        found.append(deletes(sessions.of({"session_id": "s1"}), f"c{number}"))
-        asyncio.run(sessions.end("s1"))
+        found.append(deletes(sessions.of({"session_id": "s1"}, THIS_USER), f"c{number}"))
+        asyncio.run(sessions.end("s1", THIS_USER))
         now_s[0] += 3600.0 if number == 1 else 3599.0
     assert found == [None] * 4
 
@@ -50,10 +50,10 @@ def test_a_session_named_none_is_above_no_other_and_counts_are_kept_for_an_hour(
 @pytest.mark.parametrize("below", [{}, {"parent_session_id": "above"}], ids=["alone", "below another one"])
 def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, str]) -> None:
     sessions, found = Sessions(LOCAL, 10), []
-    sessions.of({"session_id": "above"})
+    sessions.of({"session_id": "above"}, THIS_USER)
     for number in range(3):
-        found.append(deletes(sessions.of({"session_id": "s1"} | below), f"c{number}"))
-        assert asyncio.run(sessions.end("s1"))
+        found.append(deletes(sessions.of({"session_id": "s1"} | below, THIS_USER), f"c{number}"))
+        assert asyncio.run(sessions.end("s1", THIS_USER))
     assert found == [None, None, "session_killed_loop_guard"]
 
 
@@ -61,15 +61,15 @@ def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, 
 def test_a_session_with_open_calls_is_given_up_after_those_without(rules: Any) -> None:
     now_s = [0.0]
     sessions = Sessions(LOCAL.changed(rules=rules), 2, clock=lambda: now_s[0])
-    assert deletes(sessions.of({"session_id": "at work"}), "c1", ends=False) is None
-    sessions.of({"session_id": "idle"})
+    assert deletes(sessions.of({"session_id": "at work"}, THIS_USER), "c1", ends=False) is None
+    sessions.of({"session_id": "idle"}, THIS_USER)
     if rules is not None:
         with pytest.raises(Bad, match="expected one of 2 sessions that are at work"):
-            sessions.of({"session_id": "new"})
+            sessions.of({"session_id": "new"}, THIS_USER)
     now_s[0] = 3600.0
-    sessions.of({"session_id": "new"})
-    assert sessions.known("at work") is not None
-    assert sessions.known("idle") is None
+    sessions.of({"session_id": "new"}, THIS_USER)
+    assert sessions.known("at work", THIS_USER) is not None
+    assert sessions.known("idle", THIS_USER) is None
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_a_session_with_open_calls_is_given_up_after_those_without(rules: Any) -
 def test_a_session_does_not_weaken_a_mode_that_is_held_to(own: Any, holds: bool, asked: str, expected: str) -> None:
     settings = GuardSettings(mode=own, bootstrap=None if own == "local" else "127.0.0.1:9")
     sessions = Sessions(settings, 10, holds_mode=holds)
-    assert sessions.of({"session_id": "s1", "session_mode": asked}).guard.settings.mode == expected
+    assert sessions.of({"session_id": "s1", "session_mode": asked}, THIS_USER).guard.settings.mode == expected
 
 
 @pytest.mark.parametrize(

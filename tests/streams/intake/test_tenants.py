@@ -10,12 +10,12 @@ from typing import Any
 import orjson
 import pytest
 
+from haltline.interventions.agent.service.problems import Busy
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.streams.intake import requests
 from haltline.streams.intake.app import Intake
 from haltline.streams.intake.connections import Connections
 from haltline.streams.intake.keys import Key, May, Scope, digest_of
-from haltline.streams.intake.problems import Busy
 from haltline.streams.intake.server import listening
 from haltline.streams.intake.shares import Room
 from tests.builders import cases

@@ -1,1 +1,1 @@
-"""Hooks of coding agents: the JSON of each agent, and the companion that answers them."""
+"""Hooks of coding agents: the JSON of each agent, and what answers them."""

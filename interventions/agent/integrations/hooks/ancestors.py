@@ -6,9 +6,7 @@ program. What leaves the tree (`setsid`, cron) is not seen here.
 
 import contextlib
 import os
-import socket
 import subprocess
-import sys
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -67,13 +65,6 @@ def of_hook(pid: int, known: Collection[Started]) -> tuple[Process | None, Proce
     while rest and agent.agent and rest[0].agent == agent.agent and rest[0].started not in known:
         del rest[0]
     return agent, next((one for one in rest if one.started in known or one.agent), None)
-
-
-def peer_of(connection: socket.socket) -> int:
-    """Return the id of the process at the other end of a Unix socket."""
-    if sys.platform == "linux":
-        return int.from_bytes(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
-    return connection.getsockopt(0, 2)  # SOL_LOCAL, LOCAL_PEERPID of macOS
 
 
 def folder_of(pid: int) -> str:

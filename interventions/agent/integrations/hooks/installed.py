@@ -1,7 +1,7 @@
 """Which settings files the hook was installed in, and whether they still are as they were then.
 
 `haltline hook install` notes each file in the user's `~/.config/haltline/hooks`, with a digest of what of it concerns
-the guard. The companion compares them at each hook: a file that has not been written since costs one `stat`.
+the guard. The local service compares them at each hook: a file that has not been written since costs one `stat`.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""What outlives a companion: the stops of sessions, and the counts of those that are decided on here.
+"""What outlives the local service: the stops of sessions, and the counts of those that are decided on here.
 
 In a folder of the user's home that belongs to the user alone. Counts expire with the policy's `session_ttl_h`; a stop
 stays until the session is released, for the newest MAX_STOPS. A stop is written twice, the second time beside the
@@ -88,7 +88,7 @@ class Stored(StoredSessions):
         return found
 
     def release(self, session_id: str) -> bool:
-        """Release a session, in every companion that has it. Returns whether it was stopped."""
+        """Release a session, in every service that has it. Returns whether it was stopped."""
         was_stopped = self.forget(session_id)
         self.write(session_id, _RELEASED, b"")
         return was_stopped

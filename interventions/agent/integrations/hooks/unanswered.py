@@ -1,23 +1,13 @@
-"""Answers to hooks without a verdict: by the guard's fail policy, and by the last known stop.
-
-The fail policy is of effects. A call has that of its name, and that of the text that it would run. A text that takes
-too long to read is searched for words of destruction.
-"""
+"""Answers to hooks without a verdict: by the guard's fail policy, and by the last known stop."""
 
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
-from haltline.interventions.agent.enforcement.fail_policy import holds_word
 from haltline.interventions.agent.integrations.claude_code.hooks import Stop, halted, stopped_answer
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
-from haltline.interventions.agent.integrations.hooks.limited import Overdue, in_time
 from haltline.interventions.agent.integrations.hooks.stored import Stored
-from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.service.unavailable import NOBODY, is_closed
 
-_NOBODY = "No verdict on this call is available, and it could do harm. Report it instead."
 _NO_DECISIONS = "no decisions are available for this session. Calls that destroy something are refused; all others run."
 _HALTED = frozenset({"UserPromptSubmit", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "Stop"})
 _UNREADABLE = "The call could not be parsed, so no verdict on it is available. Write it another way."
@@ -28,7 +18,7 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
     session_id = str(hook.get("session_id"))
     stopped = stored.stopped(session_id)
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _is_closed(hook)):
-        answer = _refusal(session_id, stopped, _NOBODY, why)
+        answer = _refusal(session_id, stopped, NOBODY, why)
         return answer if stopped is not None else answer._replace(out=answer.out | not_decided(stored, session_id, why))
     if stopped is not None and hook.get("hook_event_name") in _HALTED:
         return Answer(halted(stopped.text_for(session_id)), why)
@@ -40,7 +30,7 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
 
 def refused_unjudged(hook: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a call without a verdict that would destroy something; empty: it may run."""
-    return denied(f"no_verdict: {_NOBODY}") if _is_closed(hook) else {}
+    return denied(f"no_verdict: {NOBODY}") if _is_closed(hook) else {}
 
 
 def not_decided(stored: Stored, session_id: str, why: str) -> dict[str, Any]:
@@ -69,20 +59,4 @@ def _refusal(session_id: str, stopped: Stop | None, otherwise: str, why: str) ->
 
 def _is_closed(hook: Mapping[str, Any]) -> bool:
     """Return whether a call is refused without a verdict. Raises ValueError if it is no valid call."""
-    try:
-        closed_from = GuardSettings.from_env(bootstrap="unused").fail_closed_from
-    except (ValueError, OSError):
-        closed_from = GuardSettings(bootstrap="unused").fail_closed_from
-    if closed_from is None:
-        return False
-    tool, args = str(hook.get("tool_name", "")), hook.get("tool_input")
-    effect = known_effect(tool, None)
-    if effect >= closed_from or not isinstance(args, dict) or only_keeps(tool, effect):
-        return effect >= closed_from
-    from haltline.interventions.agent.transport.local_decider import effect_of  # noqa: PLC0415 - it takes a second
-
-    try:
-        with in_time():
-            return effect_of(tool, args) >= closed_from
-    except Overdue:
-        return holds_word(orjson.dumps(args))
+    return is_closed(str(hook.get("tool_name", "")), hook.get("tool_input"))

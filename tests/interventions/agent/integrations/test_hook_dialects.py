@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from haltline.interventions.agent.integrations.hooks.companion import Companion
 from haltline.interventions.agent.integrations.hooks.dialects import INTERRUPTS
+from haltline.interventions.agent.integrations.hooks.handler import HookHandler
 from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict
@@ -50,16 +50,14 @@ class Hooks(OfClaudeCode):
     def __init__(self, agent: str, verdict: Verdict = Level.ALLOW) -> None:
         super().__init__(verdict)
         self.agent = agent
-        self._companion = Companion(
-            lambda *_: self.sessions, Path("/nowhere/s.sock"), Stored(Path("/nowhere")), Installed({})
-        )
+        self._handler = HookHandler(lambda *_: self.sessions, Stored(Path("/nowhere")), Installed({}))
 
     @property
     def guard(self) -> ScriptedGuard:
         return self.guards["s1"]
 
     def __call__(self, hook: dict[str, Any]) -> dict[str, Any]:  # type: ignore[override]  # each has its own names
-        reply = asyncio.run(self._companion._reply(self.agent, json.dumps(hook).encode(), is_attended=False))
+        reply = asyncio.run(self._handler.reply(self.agent, json.dumps(hook).encode()))
         head, _, texts = reply.partition(b"\n")
         code, out, _ = map(int, head.split())
         assert code in {0, INTERRUPTS if self.agent == "codex" else 0}, texts

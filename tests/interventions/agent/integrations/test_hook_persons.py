@@ -18,7 +18,7 @@ import pytest
 from haltline.cli.agent import hook_settings
 from haltline.interventions.agent.integrations.claude_code.hooks import Stop
 from haltline.interventions.agent.integrations.hooks import ancestors
-from haltline.interventions.agent.integrations.hooks.companion import Companion
+from haltline.interventions.agent.integrations.hooks.handler import ATTENDED, HookHandler
 from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.schemas.events import Kind
@@ -120,13 +120,13 @@ def test_a_prompt_ends_no_hold_if_an_agent_wrote_it(machine: Machine, agents: st
     hooks = Hooks()
     hooks("UserPromptSubmit", prompt="Delete it")
     hooks.hold()
-    serving = Companion(lambda *_: hooks.sessions, machine.folder / "s", Stored(machine.folder / "s"), Installed({}))
+    serving = HookHandler(lambda *_: hooks.sessions, Stored(machine.folder / "s"), Installed({}))
     first, second = map(machine.agent, agents.split())
     prompt = {"session_id": "s1", "hook_event_name": "UserPromptSubmit", "prompt": "Look at b instead"}
     with subprocess.Popen([first, f"exec {second} 'echo $$; exec cat'"], stdin=PIPE, stdout=PIPE) as process:
         assert process.stdout is not None
         peer = int(process.stdout.readline())
-        asyncio.run(serving._reply("claude-code", json.dumps(prompt).encode(), peer, is_attended=True))
+        asyncio.run(serving.reply(f"claude-code {ATTENDED}", json.dumps(prompt).encode(), peer))
         process.communicate()
     assert [e.task.prompts for e in hooks.guards["s1"].events if e.task] == prompts
 

@@ -6,12 +6,15 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from haltline.cli.agent import hook as command
-from haltline.cli.agent.hook_request import request_reply
-from haltline.interventions.agent.integrations.hooks.companion import Companion
+from haltline.cli.agent.hook_request import OPTIONS, environment, request_reply
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
+from haltline.interventions.agent.integrations.hooks.handler import HookHandler
 from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
+from haltline.interventions.agent.service.server import Server
+from haltline.interventions.agent.service.sessions import Sessions
+from haltline.interventions.agent.service.verbs import Verbs
+from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Kind
 from tests.builders import some
 from tests.interventions.agent.attempts import of
@@ -48,7 +51,7 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
     calls = 0
 
     def ask_all() -> None:
-        wait_until(path.exists, "the companion serves")
+        wait_until(path.exists, "the service serves")
 
         @given(agent=st.sampled_from([*DIALECTS]), data=INPUTS)
         @example(agent="claude-code", data=json.dumps(GOOD).encode())
@@ -70,8 +73,9 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
         any_hook()
 
     async def run() -> None:
-        companion = Companion(lambda *_: hooks.sessions, path, Stored(tmp_path / "stored"), Installed({}))
-        serving = asyncio.create_task(companion.serve())
+        handler = HookHandler(lambda *_: hooks.sessions, Stored(tmp_path / "stored"), Installed({}))
+        verbs = Verbs(Sessions(GuardSettings(mode="local"), 1), "1")
+        serving = asyncio.create_task(Server(path, verbs, handler, idle_s=None).serve())
         await asyncio.to_thread(ask_all)
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
@@ -81,13 +85,11 @@ def test_any_hook_of_any_agent_is_answered_and_every_call_of_a_tool_is_checked(t
     assert sum(len(of(guard, Kind.PROPOSED)) for guard in hooks.all_guards) == calls
 
 
-@given(
-    st.lists(st.sampled_from((*command.OPTIONS, "--for", "--local", "--bootstrap=x", "--no-such", "x", "")), max_size=4)
-)
+@given(st.lists(st.sampled_from((*OPTIONS, "--for", "--local", "--bootstrap=x", "--no-such", "x", "")), max_size=4))
 def test_any_options_are_read_or_reported(arguments: list[str]) -> None:
     try:
-        read, reported = command.environment(arguments), "expected nothing"
+        read, reported = environment(arguments), "expected nothing"
     except ValueError as why:
         read, reported = {}, str(why)
     assert "expected" in reported
-    assert set(read) <= {*command.OPTIONS.values(), "HALTLINE_MODE"}
+    assert set(read) <= {*OPTIONS.values(), "HALTLINE_MODE"}

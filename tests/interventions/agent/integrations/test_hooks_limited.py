@@ -10,11 +10,11 @@ from typing import Any, NoReturn
 import pytest
 
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions
-from haltline.interventions.agent.integrations.hooks import limited
-from haltline.interventions.agent.integrations.hooks.companion import Companion
+from haltline.interventions.agent.integrations.hooks.handler import HookHandler
 from haltline.interventions.agent.integrations.hooks.installed import Installed
-from haltline.interventions.agent.integrations.hooks.limited import Limited, Overdue
 from haltline.interventions.agent.integrations.hooks.stored import Stored
+from haltline.interventions.agent.service import limited
+from haltline.interventions.agent.service.limited import Limited, Overdue
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport import local_decider
 from tests.streams.engine.test_plugins import install
@@ -55,15 +55,16 @@ def _hangs(*_: object) -> NoReturn:
 
 
 @pytest.fixture
-def companion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Companion:
+def handler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HookHandler:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     monkeypatch.syspath_prepend(tmp_path)
     install(tmp_path, "hangs_package", DETECTOR, "hangs = hangs_package:Hangs")
     settings = GuardSettings(mode="local", policy={"rules": {"hangs": {}}})
-    return Companion(
+    return HookHandler(
         lambda _, earlier: Sessions(settings, is_local=True, earlier=earlier),
-        tmp_path / "s.sock", Stored(tmp_path / "stored"), Installed({}),
-    )  # fmt: skip
+        Stored(tmp_path / "stored"),
+        Installed({}),
+    )
 
 
 def call(session_id: str, number: int, tool: str, **args: Any) -> bytes:
@@ -71,17 +72,17 @@ def call(session_id: str, number: int, tool: str, **args: Any) -> bytes:
     return json.dumps(hook | {"tool_use_id": f"{session_id}-{number}"}).encode()
 
 
-def replies(companion: Companion, *calls: bytes) -> list[str]:
+def replies(handler: HookHandler, *calls: bytes) -> list[str]:
     """What becomes of calls that are made at the same time."""
 
     async def run() -> list[bytes]:
-        return await asyncio.gather(*(companion._reply("claude-code", one, is_attended=False) for one in calls))
+        return await asyncio.gather(*(handler.reply("claude-code", one) for one in calls))
 
     return ["refused" if b'"deny"' in reply else "runs" for reply in asyncio.run(run())]
 
 
 def test_what_is_not_judged_in_time_is_refused_if_it_may_destroy_and_all_others_are_judged(
-    companion: Companion, monkeypatch: pytest.MonkeyPatch
+    handler: HookHandler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(local_decider, "effect_of", _hangs)
     calls = [
@@ -89,17 +90,17 @@ def test_what_is_not_judged_in_time_is_refused_if_it_may_destroy_and_all_others_
         call("b", 1, "hangs", command="ls"),
         call("c", 1, "delete_asset", asset_id="1"),
     ]
-    assert replies(companion, *calls) == ["refused", "runs", "runs"]
-    assert replies(companion, call("c", 2, "delete_asset", asset_id="1")) == ["runs"]
-    assert replies(companion, call("c", 3, "delete_asset", asset_id="1")) == ["refused"]
+    assert replies(handler, *calls) == ["refused", "runs", "runs"]
+    assert replies(handler, call("c", 2, "delete_asset", asset_id="1")) == ["runs"]
+    assert replies(handler, call("c", 3, "delete_asset", asset_id="1")) == ["refused"]
 
 
-def test_the_session_of_such_a_call_goes_on_with_the_counts_before_it(companion: Companion) -> None:
+def test_the_session_of_such_a_call_goes_on_with_the_counts_before_it(handler: HookHandler) -> None:
     deletes = [call("a", number, "delete_asset", asset_id="1") for number in range(3)]
-    assert replies(companion, deletes[0]) == ["runs"]
-    assert replies(companion, deletes[1]) == ["runs"]
-    assert replies(companion, call("a", 7, "hangs", command="ls")) == ["runs"]
-    assert replies(companion, deletes[2]) == ["refused"]
+    assert replies(handler, deletes[0]) == ["runs"]
+    assert replies(handler, deletes[1]) == ["runs"]
+    assert replies(handler, call("a", 7, "hangs", command="ls")) == ["runs"]
+    assert replies(handler, deletes[2]) == ["refused"]
 
 
 async def _waits() -> str:

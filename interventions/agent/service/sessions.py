@@ -1,27 +1,31 @@
-"""The sessions of an intake: started, found again, evicted, ended."""
+"""The sessions of a service: started, found again, evicted, ended."""
 
 import asyncio
 import logging
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
-from typing import Any, Final, TypeAlias, cast
+from typing import Any, Final, Protocol, cast
 
+from haltline.interventions.agent.checkpoints import Checkpoints
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.service.problems import Bad, bad_values, object_of, text_of
 from haltline.interventions.agent.settings import GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas.events import Task
-from haltline.streams.intake.keys import Key
-from haltline.streams.intake.problems import Bad, bad_values
-from haltline.streams.intake.requests import key_of_request, object_of, text_of
 
-MakeGuard: TypeAlias = Callable[[GuardSettings], Guard]
 
-log: Final = logging.getLogger("haltline.intake")
+class MakeGuard(Protocol):
+    """Makes the guard of a session."""
+
+    def __call__(self, settings: GuardSettings, /, *, checkpoints: Checkpoints | None = None) -> Guard: ...  # noqa: D102
+
+
+log: Final = logging.getLogger("haltline.agent")
 
 _IDLE_S: Final = 3600.0
 _MAX_KEPT: Final = 4096
@@ -31,8 +35,31 @@ _MODES: Final = ("async", "blocking", "local")
 _MAX_ANCESTORS: Final = 64
 
 
+class Caller(Protocol):
+    """Who makes a request: a key of the intake, or this machine's user."""
+
+    name: str
+    is_local: bool
+    """Whether it is this machine's user, who may name folders here."""
+
+    def outside(self, *, agents: Iterable[object]) -> str | None:
+        """Return which of the agents the caller is not for; None: it is for all of them."""
+
+
+class _User:
+    name = "of this user"
+    is_local = True
+
+    def outside(self, *, agents: Iterable[object]) -> None:
+        """Return None: every agent of this user may ask."""
+
+
+THIS_USER: Final[Caller] = _User()
+"""Whoever may connect to the socket of this machine's user."""
+
+
 class Sessions:
-    """The sessions of one intake, least recently used first. For its event loop only."""
+    """The sessions of one service, least recently used first. For its event loop only."""
 
     def __init__(
         self,
@@ -41,21 +68,26 @@ class Sessions:
         make_guard: MakeGuard = Guard,
         *,
         holds_mode: bool = False,
+        snapshots: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`holds_mode`: no request weakens the mode of the settings. `clock` returns monotonic seconds.
 
+        `snapshots`: the calls run on this machine, so that their files can be looked at.
+
         Raises ValueError for a policy that cannot be used.
         """
-        self._settings = with_policy_read(settings).changed(snapshots=False)  # the files are elsewhere
+        self._settings = with_policy_read(settings)
+        if not snapshots:
+            self._settings = self._settings.changed(snapshots=False)
         self._max_sessions = max_sessions
         self._holds_mode = holds_mode
         self._make_guard = make_guard
         self._clock = clock
         self._sessions: OrderedDict[str, FrameworkSession] = OrderedDict()
-        self._owners: dict[str, Key] = {}
-        self._held: Counter[Key] = Counter()
-        """The number of sessions of each key."""
+        self._owners: dict[str, Caller] = {}
+        self._held: Counter[Caller] = Counter()
+        """The number of sessions of each caller."""
         self._used_at: dict[str, float] = {}
         self._kept: OrderedDict[str, tuple[float, Decider]] = OrderedDict()
         """In mode local: the deciders of sessions that are no longer known, with their expiry times."""
@@ -63,36 +95,38 @@ class Sessions:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def known(self, session_id: str) -> FrameworkSession | None:
-        """Return the session, if it is known, and of an agent that the request's key is for."""
+    def known(self, session_id: str, caller: Caller) -> FrameworkSession | None:
+        """Return the session, if it is known, and of an agent that the caller is for."""
         session = self._sessions.get(session_id)
-        return None if session is None or _is_anothers(session) else session
+        return None if session is None or _is_anothers(session, caller) else session
 
-    def of(self, fields: Mapping[str, Any]) -> FrameworkSession:
-        """Return the session of a request; a new one if it is not known. Raises Bad."""
+    def of(
+        self, fields: Mapping[str, Any], caller: Caller, *, checkpoints: Checkpoints | None = None
+    ) -> FrameworkSession:
+        """Return the session of a request; a new one, with these `checkpoints`, if it is not known. Raises Bad."""
         session_id = text_of(fields, "session_id")
-        session = self._of_key(session_id, "session_id")
+        session = self._of_caller(session_id, "session_id", caller)
         if session is None:
             try:
-                guard = self._guard(session_id, fields)
+                guard = self._guard(session_id, fields, caller, checkpoints)
             except ValueError as error:
                 raise bad_values(error) from None
-            self._make_room()
+            self._make_room(caller)
             self._go_on(session_id, guard)
             # If an answer can carry changed arguments, `propose` is called, which returns them.
             session = FrameworkSession(guard, changes_arguments=False)
             self._sessions[session_id] = session
-            self._owners[session_id] = key_of_request()
-            self._held[key_of_request()] += 1
+            self._owners[session_id] = caller
+            self._held[caller] += 1
         self._sessions.move_to_end(session_id)
         self._used_at[session_id] = self._clock()
         return session
 
     def mode_of(self, fields: Mapping[str, Any], name: str) -> str | None:
-        """Return the mode of a session or a call; None: the intake's, also if that decides in its own process.
+        """Return the mode of a session or a call; None: the service's, also if that decides in its own process.
 
         `async` is refused if the mode `blocking` is enforced. Raises Bad for an unknown mode, and for `local` if the
-        intake does not decide itself.
+        service does not decide itself.
         """
         mode, own = fields.get(name), self._settings.mode
         if mode is None:
@@ -103,13 +137,13 @@ class Sessions:
             return None
         if mode == "local":
             raise Bad(
-                400, f"{name}: expected async or blocking, got 'local': this intake decides by workers, not itself"
+                400, f"{name}: expected async or blocking, got 'local': this service decides by workers, not itself"
             )
         return None if self._holds_mode and own == "blocking" else str(mode)
 
-    async def end(self, session_id: str) -> bool:
+    async def end(self, session_id: str, caller: Caller) -> bool:
         """End the session. Returns False if it is not known, or has ended."""
-        if self.known(session_id) is None:
+        if self.known(session_id, caller) is None:
             return False
         await self._given_up(session_id).end_async()
         return True
@@ -119,7 +153,9 @@ class Sessions:
         sessions, self._sessions = list(self._sessions.values()), OrderedDict()
         await asyncio.gather(*(session.end_async() for session in sessions))
 
-    def _guard(self, session_id: str, fields: Mapping[str, Any]) -> Guard:
+    def _guard(
+        self, session_id: str, fields: Mapping[str, Any], caller: Caller, checkpoints: Checkpoints | None
+    ) -> Guard:
         given: dict[str, Any] = {name: fields[name] for name in _FIELDS if fields.get(name) is not None}
         if fields.get("ancestors"):
             given["ancestors"] = _ancestors(fields["ancestors"])
@@ -131,34 +167,35 @@ class Sessions:
         given["session_id"] = session_id
         parent = given.get("parent_session_id")
         # The settings refuse what is not text.
-        above = self._of_key(parent, "parent_session_id") if isinstance(parent, str) else None
+        above = self._of_caller(parent, "parent_session_id", caller) if isinstance(parent, str) else None
         if above is not None:
             given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
         options = cast("GuardOptions", given)  # the settings check the values
-        return self._make_guard(self._settings.changed(**options)) if above is None else above.guard.subagent(**options)
+        if above is not None:
+            return above.guard.subagent(**options)
+        return self._make_guard(self._settings.changed(**options), checkpoints=checkpoints)
 
-    def _of_key(self, session_id: str, name: str) -> FrameworkSession | None:
-        """Return the session, if it is known. Raises Bad (403) for one of an agent that the key is not for."""
+    def _of_caller(self, session_id: str, name: str, caller: Caller) -> FrameworkSession | None:
+        """Return the session, if it is known. Raises Bad (403) for one of an agent that the caller is not for."""
         session = self._sessions.get(session_id)
-        if session is not None and _is_anothers(session):
-            key = key_of_request().name
-            raise Bad(403, f"{name}: expected one of an agent that key {key} is for, got {session_id!r:.80}")
+        if session is not None and _is_anothers(session, caller):
+            raise Bad(403, f"{name}: expected one of an agent that key {caller.name} is for, got {session_id!r:.80}")
         return session
 
-    def _make_room(self) -> None:
-        """Evict the least recently used session of the key with most; one with open calls only if all have some.
+    def _make_room(self, caller: Caller) -> None:
+        """Evict the least recently used session of the caller with most; one with open calls only if all have some.
 
-        The counts of its author's rules are lost, so with such rules a key's own must have been idle for long. Counts
-        of mode local are kept for as long; kills stay known in any case.
+        The counts of its author's rules are lost, so with such rules a caller's own must have been idle for long.
+        Counts of mode local are kept for as long; kills stay known in any case.
         """
         if len(self._sessions) < self._max_sessions:
             return
-        key, held = key_of_request(), self._held
-        loser = max(held, key=lambda one: (held[one] + (one is key), one is key))
+        held = self._held
+        loser = max(held, key=lambda one: (held[one] + (one is caller), one is caller))
         own = (one for one in self._sessions if self._owners[one] is loser)
         oldest = next(own)
         chosen = next((one for one in chain((oldest,), own) if not self._sessions[one].has_open), oldest)
-        if self._settings.rules is not None and loser is key:
+        if self._settings.rules is not None and loser is caller:
             now_s = self._clock()
             chosen = next((one for one in (chosen, oldest) if now_s - self._used_at[one] >= _IDLE_S), "")
             if not chosen:
@@ -194,8 +231,8 @@ class Sessions:
             guard.decider.go_on(kept[1])
 
 
-def _is_anothers(session: FrameworkSession) -> bool:
-    return key_of_request().outside(agents=(session.guard.settings.agent_id,)) is not None
+def _is_anothers(session: FrameworkSession, caller: Caller) -> bool:
+    return caller.outside(agents=(session.guard.settings.agent_id,)) is not None
 
 
 def _task(value: Any) -> Task:

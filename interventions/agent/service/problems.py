@@ -1,4 +1,4 @@
-"""The errors that requests are answered with."""
+"""The errors that requests are answered with, and the checks of their fields."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -40,3 +40,26 @@ def _problem(error: Mapping[str, Any], under: str) -> str:
     if not error["loc"]:
         return text
     return f"{under}{'.'.join(map(str, error['loc']))}: expected another value ({text}), got {error['input']!r:.80}"
+
+
+def object_of(value: Any, what: str = "the body") -> dict[str, Any]:
+    """Return the value if it is an object. Raises Bad."""
+    if not isinstance(value, dict):
+        raise Bad(400, f"{what}: expected an object, got {type(value).__name__}")
+    return value
+
+
+def text_of(fields: Mapping[str, Any], name: str) -> str:
+    """Return a required text. Raises Bad."""
+    value = fields.get(name)
+    if not isinstance(value, str) or not value:
+        raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
+    return value
+
+
+def text_or_none(fields: Mapping[str, Any], name: str, shown: str = "") -> str | None:
+    """Return an optional text. `shown`: its name in the error. Raises Bad."""
+    value = fields.get(name)
+    if value is not None and not isinstance(value, str):
+        raise Bad(400, f"{shown or name}: expected a text, got {value!r:.80}")
+    return value

@@ -1,4 +1,4 @@
-"""A limit on the processor time that one call takes of the companion, whose loop all sessions share.
+"""A limit on the processor time that one call takes of the local service, whose loop all sessions share.
 
 A text can take minutes to read. Threads would not help, as regular expressions do not let others run meanwhile. So the
 step of the loop that reads it is interrupted: its call counts as one that could not be judged in time.
@@ -6,6 +6,7 @@ step of the loop that reads it is interrupted: its call counts as one that could
 
 import contextlib
 import signal
+import threading
 from collections.abc import Awaitable, Coroutine, Generator, Iterator
 from functools import partial
 from typing import Any, Final, NoReturn, TypeVar
@@ -20,7 +21,10 @@ class Overdue(BaseException):
 
 
 class Limited(Awaitable[_T]):
-    """A coroutine each of whose steps raises Overdue at the limit; waiting does not count. For the main thread."""
+    """A coroutine each of whose steps raises Overdue at the limit; waiting does not count.
+
+    In other threads than the main one nothing is limited.
+    """
 
     def __init__(self, work: Coroutine[Any, Any, _T]) -> None:
         self._work = work
@@ -45,6 +49,9 @@ class Limited(Awaitable[_T]):
 @contextlib.contextmanager
 def in_time() -> Iterator[None]:
     """Raise Overdue in a block that takes more processor time than the limit."""
+    if threading.current_thread() is not threading.main_thread():  # signals arrive there alone
+        yield
+        return
 
     def interrupt(*_: object) -> NoReturn:
         raise Overdue(f"it could not be read within {LIMIT_S:g} s")

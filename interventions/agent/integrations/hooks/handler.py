@@ -1,52 +1,35 @@
-"""The companion: holds the guards of sessions for hooks, as each hook is a process and a guard starts in a second.
+"""The hooks of coding agents in the local service: each hook is a process, and a guard starts in a second.
 
-A hook connects to the companion's socket, sends its agent's name and its input, and prints the reply. The first hook
-starts the companion (`cli/agent/hook.py`). The companion holds a lock while it runs, and ends after half an hour
-without hooks, or a minute after its last session has ended. If it is killed, the next hook starts another. Over Kafka,
-that one reads the restrictions in force from the `control` topic. Without, it goes on from what is stored in the user's
-home after each hook: the counts of the session, and its stop, which is in force until the session is released.
-
-With invalid settings it answers by the fail policy for a minute, so that not every hook tries to start again.
+A hook connects to the service's socket, sends its agent's name and its input, and prints the reply. The first hook
+starts the service (`cli/agent/hook.py`); if it is killed, the next hook starts another. Over Kafka, that one reads the
+restrictions in force from the `control` topic. Without, it goes on from what is stored in the user's home after each
+hook: the counts of the session, and its stop, which is in force until the session is released.
 """
 
 import asyncio
-import contextlib
-import fcntl
-import logging
-import os
-import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Final, cast
 
-from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
-from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook, peer_of
+from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions
+from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
-from haltline.interventions.agent.integrations.hooks.limited import Limited, Overdue
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, refused_unjudged, unanswered, unread
+from haltline.interventions.agent.service.limited import Limited, Overdue
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
-from haltline.schemas.policy import Policy
-
-log: Final = logging.getLogger("haltline.hook")
 
 IDLE_S: Final = 1800.0
-LINGERS_S: Final = 60.0
-"""Seconds that a companion without a session waits for the next."""
 PING: Final = "\0ping"
 """Sent instead of an agent's name. No argument has such a name."""
 ATTENDED: Final = "attended"
 """Follows the agent's name if a person writes the prompts of this agent."""
 _OF_PROCESS: Final = frozenset({"SessionStart", "UserPromptSubmit"})
 """Hooks at which the process of a session may be another one; a prompt that an agent writes ends no hold."""
-_SIGN_OF_LIFE_S = 5.0
-_NOT_SET = "No broker is set (--bootstrap), and it is not set to decide here: haltline hook install --local"
 _CHANGED = "If you changed it, haltline hook install notes it as it is now; if not, look what did."
-_MAX_BYTES = 64 * 1024 * 1024
 Make = Callable[[str, Earlier], Sessions]
 """Creates the guards of one session of an agent, by the agent's name and what is stored of the session."""
 
@@ -66,15 +49,14 @@ class _Held:
     """Changed settings that its user knows of."""
 
 
-class Companion:
-    """Answers hooks on a socket, for any number of sessions."""
+class HookHandler:
+    """Answers hooks, for any number of sessions."""
 
     def __init__(
-        self, make: Make, socket: Path, stored: Stored, installed: Installed, *, idle_s: float = IDLE_S, why: str = ""
+        self, make: Make, stored: Stored, installed: Installed, *, idle_s: float = IDLE_S, why: str = ""
     ) -> None:
-        """`why`: the reason that there are no verdicts, if so."""
+        """`why`: the reason that there are no verdicts, if so. `idle_s`: when a session without hooks has ended."""
         self._make = make
-        self._socket = socket
         self._stored = stored
         self._installed = installed
         self._idle_s = idle_s
@@ -83,39 +65,16 @@ class Companion:
         self._since_ns = time.time_ns()
         self._released_ns: dict[str, int] = {}
         """Releases of sessions since then."""
-        self._used = asyncio.Event()
-        self._busy = 0
 
-    async def serve(self) -> None:
-        """Serve until idle. Raises SystemExit if there can be no socket, as where its path is too long."""
-        self._socket.unlink(missing_ok=True)  # of a killed companion: the lock shows that none runs
-        try:
-            server = await asyncio.start_unix_server(self._take, self._socket, limit=_MAX_BYTES)
-        except OSError as error:
-            raise SystemExit(
-                f"{self._socket}: expected a path for a socket, got one with which it fails: {error}"
-            ) from None
-        try:
-            await self._until_idle()
-        finally:
-            self._socket.unlink(missing_ok=True)
-            server.close()
-            for session_id in [*self._held]:
-                await self._end(session_id)
+    def __len__(self) -> int:
+        return len(self._held)
 
-    async def _until_idle(self) -> None:
-        while True:
-            self._used.clear()
-            wait_s = self._idle_s if self._held else min(self._idle_s, LINGERS_S)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(wait_s):  # wait_for of Python 3.11 may lose a cancellation
-                    await self._used.wait()
-                await self._end_idle()
-                continue
-            if not self._busy:
-                return
+    async def close(self) -> None:
+        """End every session."""
+        for session_id in [*self._held]:
+            await self._end(session_id)
 
-    async def _end_idle(self) -> None:
+    async def end_idle(self) -> None:
         """End the sessions that are idle: their agents ended without a record."""
         until_s = asyncio.get_running_loop().time() - self._idle_s
         for session_id in [name for name, held in self._held.items() if held.used_s < until_s and not held.busy]:
@@ -129,36 +88,17 @@ class Companion:
                 self._stored.keep(session_id, held.sessions.stored())
 
     def _is_released(self, session_id: str) -> bool:
-        """Return whether the session's user has released it since this was last asked, or since the companion began."""
+        """Return whether the session's user has released it since this was last asked, or since this process began."""
         released_ns = self._stored.released_ns(session_id)
         is_new = released_ns > self._released_ns.get(session_id, self._since_ns)
         if is_new:
             self._released_ns[session_id] = released_ns
         return is_new
 
-    async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._busy += 1
-        self._used.set()
-        try:
-            head, _, raw = (await _read_request(reader)).partition(b"\n")
-            agent, _, marks = head.decode(errors="replace").partition(" ")
-            peer = peer_of(writer.get_extra_info("socket"))
-            answer = asyncio.ensure_future(self._reply(agent, raw, peer, is_attended=marks == ATTENDED))
-            while not (await asyncio.wait({answer}, timeout=_SIGN_OF_LIFE_S))[0]:
-                writer.write(b" ")
-            writer.write(answer.result())
-            await writer.drain()
-        except ConnectionError:
-            pass  # the hook has timed out
-        finally:
-            self._busy -= 1
-            self._used.set()
-            writer.close()
-            with contextlib.suppress(ConnectionError):
-                await writer.wait_closed()
-
-    async def _reply(self, agent: str, raw: bytes, peer: int = 0, *, is_attended: bool) -> bytes:
-        """Return the reply to a request. `peer`: the process that sent it; 0: not known."""
+    async def reply(self, head: str, raw: bytes, peer: int = 0) -> bytes:
+        """Return the reply to a hook: its first line, and its input. `peer`: the process that sent it; 0: not known."""
+        agent, _, marks = head.partition(" ")
+        is_attended = marks == ATTENDED
         dialect = DIALECTS.get(agent)
         if dialect is None:
             return b"0 0 0\n" if agent == PING else b""
@@ -223,7 +163,7 @@ class Companion:
         return above
 
     async def _release(self, session_id: str) -> None:
-        """Let a session begin anew that its user has released, in whichever folder this companion serves."""
+        """Let a session begin anew that its user has released, in whichever folder this process serves."""
         await self._end(session_id)
         self._stored.forget(session_id)
         from haltline.interventions.agent.transport.local_decider import forget_kill  # noqa: PLC0415 - as its use
@@ -250,58 +190,6 @@ def _delay(event: object, out: dict[str, Any], late: list[str]) -> None:
         late.clear()
 
 
-async def _read_request(reader: asyncio.StreamReader) -> bytes:
-    """Return a hook's message; beyond the limit, a truncated one, which is then unreadable."""
-    received = bytearray()
-    while len(received) <= _MAX_BYTES and (part := await reader.read(65_536)):
-        received += part
-    return bytes(received)
-
-
-def main() -> int:
-    """Run the companion of a socket; the second argument: why no verdicts are available."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    os.umask(0o077)
-    socket, why = Path(sys.argv[1]), "".join(sys.argv[2:])
-    with open(os.open(socket.with_suffix(".lock"), os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600), "r+") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return 0
-        lock.truncate()
-        print(os.getpid(), file=lock, flush=True)
-        asyncio.run(_companion(socket, Stored.of_user(os.environ), why).serve())
-    return 0
-
-
-def _companion(socket: Path, stored: Stored, why: str) -> Companion:
-    settings, on_approval = settings_of({"HALTLINE_MODE": "local"})
-    try:
-        settings, on_approval = settings_of(os.environ)
-    except (ValueError, OSError) as error:
-        is_set = "HALTLINE_BOOTSTRAP" in os.environ or os.environ.get("HALTLINE_MODE") == "local"
-        why = why or (" ".join(str(error).split())[:500] if is_set else _NOT_SET)
-
-    is_local = settings.mode == "local" and settings.bootstrap is None
-
-    def make(agent: str, earlier: Earlier) -> Sessions:
-        dialect = DIALECTS[agent]
-        return Sessions(
-            settings,
-            on_approval=on_approval if dialect.asks else "deny",
-            agent_id=agent_id_of(agent),
-            has_batches=dialect.has_batches,
-            is_cut_off=dialect.is_cut_off,
-            is_local=is_local,
-            earlier=earlier,
-        )
-
-    policy = settings.policy if isinstance(settings.policy, Policy) else Policy()
-    stored.prune(policy.session_ttl_h * 3600)
-    idle_s = float(os.environ.get("HALTLINE_HOOK_IDLE_S", LINGERS_S if why else IDLE_S))
-    return Companion(make, socket, stored, Installed(os.environ), idle_s=idle_s, why=why)
-
-
 def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
     """Return the settings of the guards: a hook waits for its verdict, and by default not for an operator.
 
@@ -318,7 +206,3 @@ def settings_of(environ: Mapping[str, str]) -> tuple[GuardSettings, OnApproval]:
     above = environ.get("HALTLINE_PARENT_SESSION_ID") or environ.get("HALTLINE_SESSION_ID")
     settings = GuardSettings.from_env(defaults | named, parent_session_id=above)
     return with_policy_read(settings), cast("OnApproval", approval)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

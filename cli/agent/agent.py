@@ -1,0 +1,61 @@
+"""`haltline agent`: the local service. Does not need the processor: it is installed beside the agents."""
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from haltline.cli.common import Exit, fail, option_of
+
+
+def agent(
+    *,
+    local: Annotated[bool, typer.Option("--local", help="Decide here, without Kafka.")] = False,
+    bootstrap: Annotated[str | None, option_of("kafka.bootstrap", metavar="HOST:PORT")] = None,
+    prefix: Annotated[str | None, option_of("kafka.prefix", metavar="TEXT")] = None,
+    agent_id: Annotated[str | None, option_of("agent.agent_id", metavar="NAME")] = None,
+    client_config: Annotated[Path | None, option_of("kafka.client_config", metavar="FILE")] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(
+            help="Also serve HTTP on this port of this machine, 0 takes a free one; the file beside the socket has the "
+            "address and the key that every request needs.",
+            metavar="PORT",
+        ),
+    ] = None,
+) -> None:
+    """Serve the agents of this user on a socket, until SIGTERM or Ctrl-C: hooks, MCP proxies, programs in any language.
+
+    It prints the socket's path. A hook or a proxy with the same settings uses it, and starts one by itself where none
+    runs. docs/service.md has the messages. For other machines: haltline intake.
+
+    Exit codes: 0 after a clean stop; 1: another process serves this socket; 2: the configuration is wrong.
+
+    Example: haltline agent --local
+    """
+    from haltline.cli import settings_file
+    from haltline.cli.agent.hook_request import OPTIONS, place
+
+    values = {
+        "--bootstrap": bootstrap,
+        "--prefix": prefix,
+        "--agent-id": agent_id,
+        "--client-config": None if client_config is None else str(client_config),
+    }
+    given = [word for name, value in values.items() if value is not None for word in (name, value)]
+    given += ["--local"] if local else []
+    try:
+        path = place(given, os.environ)
+        os.environ.update({OPTIONS[name]: value for name, value in values.items() if value is not None})
+        if local:
+            os.environ["HALTLINE_MODE"] = "local"
+        settings_file.apply("agent")
+        from haltline.cli.agent.service import run
+
+        if not run(Path(path), idle_s=None, http=http, say=lambda text: print(text, flush=True)):
+            print(f"haltline agent: {path}: another process serves it", file=sys.stderr)
+            raise typer.Exit(1)
+    except (ValueError, OSError) as error:
+        fail(f"agent: {error}", Exit.USAGE)

@@ -1,0 +1,335 @@
+"""A session of the local service, for front ends in Python: the calls of `FrameworkSession`, asked over the socket.
+
+    session = ServiceSession(reach, action="...", session_id=...)
+    verdict = session.before(call_id, "send", args)      # Refused: the session was killed, end the run
+
+`reach` returns the path of the socket, and starts the service if none runs. Where it cannot be reached, calls follow
+the fail policy by what they would do, and one line says so. A service that was started anew goes on with the session.
+"""
+
+import asyncio
+import itertools
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+
+from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
+from haltline.interventions.agent.frame.session import (
+    Allowed,
+    Denied,
+    ResultUnknown,
+    arguments_of,
+    not_changed,
+    with_hints,
+)
+from haltline.interventions.agent.redaction.payload_encoding import Whole
+from haltline.interventions.agent.refused import NO_VERDICT, Refused
+from haltline.interventions.agent.service.unavailable import NOBODY, is_closed
+from haltline.schemas.agent_service import Order
+from haltline.schemas.events import Effect, Outcome, Usage
+
+log: Final = logging.getLogger("haltline.agent")
+
+Reach = Callable[[], Path]
+"""Returns the path of a socket that a service serves. Raises OSError if there is none, and none can be started."""
+_CONNECT_S: Final = 10.0
+_MADE: Final = frozenset({"allow", "change", "reinforce"})
+
+
+class ServiceGone(OSError):
+    """The service cannot be reached, or has ended."""
+
+
+class ServiceRefused(Exception):
+    """The service cannot use a request; its status is as in HTTP."""
+
+    def __init__(self, status: int, problems: str) -> None:
+        super().__init__(problems)
+        self.status = status
+
+
+class Connection:
+    """A connection to the socket. Thread safe; a thread reads the answers and orders."""
+
+    def __init__(self, path: Path, on_order: Callable[[Order], object]) -> None:
+        """Raises OSError if nobody serves this path."""
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(_CONNECT_S)
+        try:
+            self._socket.connect(str(path))
+        except OSError:
+            self._socket.close()
+            raise
+        self._socket.settimeout(None)
+        self._on_order = on_order
+        self._lock = threading.Lock()
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Future[dict[str, Any]]] = {}
+        self._is_open = True
+        threading.Thread(target=self._read, name="haltline-service", daemon=True).start()
+
+    def ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request. Raises ServiceRefused, and ServiceGone."""
+        answer: Future[dict[str, Any]] = Future()
+        with self._lock:
+            number = next(self._numbers)
+            line = orjson.dumps({"id": number, "verb": verb, **fields}, default=str) + b"\n"
+            if not self._is_open:
+                raise ServiceGone("the connection to the service has ended")
+            self._waiting[number] = answer
+            try:
+                self._socket.sendall(line)
+            except OSError as error:
+                raise ServiceGone(str(error)) from None
+        reply = answer.result()
+        if (failed := reply.get("error")) is not None:
+            raise ServiceRefused(failed["status"], "; ".join(failed["problems"]))
+        result: dict[str, Any] = reply["result"]
+        return result
+
+    def close(self) -> None:
+        """End the connection."""
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _read(self) -> None:
+        with suppress(OSError), self._socket.makefile("rb") as lines:
+            for line in lines:
+                message = orjson.loads(line)
+                if "order" in message:
+                    self._on_order(Order.model_validate(message))
+                elif (waiting := self._waiting.pop(message["id"], None)) is not None:
+                    waiting.set_result(message)
+        with self._lock:
+            self._is_open = False
+            waiting_for, self._waiting = [*self._waiting.values()], {}
+        self._socket.close()
+        for one in waiting_for:
+            one.set_exception(ServiceGone("the service ended before it answered"))
+
+
+class ServiceSession:
+    """One session. Thread safe."""
+
+    def __init__(
+        self,
+        reach: Reach,
+        *,
+        effects: Mapping[str, Effect | str] | None = None,
+        changes_arguments: bool = True,
+        on_order: Callable[[Order], object] = lambda _: None,
+        **begins: Any,
+    ) -> None:
+        """`begins`: the fields of `Begin`. `on_order`: called in a thread when the session is held, killed or freed."""
+        self._reach = reach
+        self._effects = dict(effects or {})
+        self._changes_arguments = changes_arguments
+        self._on_order = on_order
+        self._begins = begins
+        self._lock = threading.Lock()
+        self._connection: Connection | None = None
+        self._token = ""
+        self._open: dict[str, str] = {}
+        """Hints by the ids of open calls."""
+        self._kept: list[str] = []
+        self._unasked: set[str] = set()
+        """Open calls that were made without the service."""
+        self._numbers = itertools.count(1)
+        self._is_told = False
+        self.session_id: str = begins.get("session_id") or ""
+
+    def begin(self) -> None:
+        """Begin the session now instead of with its first call; a service that cannot be reached is told once."""
+        self._ask("turn", {})
+
+    def before(
+        self, call_id: str | None, name: str, args: Any = None, *, effect: Effect | str | None = None, **options: Any
+    ) -> Allowed | Denied:
+        """Return whether the call may be made; waits according to the service's mode. The options are those of Propose.
+
+        Raises Refused: the session was killed, so its run has to end.
+        """
+        named = arguments_of(args)
+        call_id = call_id or f"{threading.get_ident():x}-{time.time_ns():x}-{next(self._numbers)}"
+        effect = effect or self._effects.get(name)
+        fields = {"call_id": call_id, "action": name or "unknown", "args": _as_json(named), **options}
+        if effect is not None:
+            fields["effect"] = str(effect)
+        while True:
+            answer = self._ask("propose", fields)
+            if answer is None:
+                return self._by_policy(call_id, name, named)
+            if answer["answer"] != "wait":
+                return self._verdict(call_id, named, answer)
+            time.sleep(answer["wait_ms"] / 1000)
+
+    async def before_async(self, call_id: str | None, name: str, args: Any = None, **options: Any) -> Allowed | Denied:
+        """Like `before`, without blocking the event loop."""
+        return await asyncio.to_thread(self.before, call_id, name, args, **options)
+
+    def after(self, call_id: str, output: Any = None, *, error: BaseException | str | None = None) -> str:
+        """Report the end of a call with its output, or its error. Returns the hints to add to the output."""
+        with self._lock:
+            hints = self._open.pop(call_id, None)
+            was_asked = call_id not in self._unasked
+            self._unasked.discard(call_id)
+        if hints is None:
+            return ""
+        fields: dict[str, Any] = {"call_id": call_id, "output": _as_json(output)}
+        if error is not None:
+            fields["error"] = str(error)
+            if isinstance(error, TimeoutError):
+                fields["outcome"] = Outcome.TIMEOUT
+            elif isinstance(error, ResultUnknown):
+                fields["outcome"] = Outcome.UNKNOWN
+        if was_asked:
+            self._ask("end", fields)
+        return hints
+
+    def failed(self, call_id: str, error: BaseException | str) -> None:
+        """Report a failed call whose result cannot have hints: they are added to the next one."""
+        if hints := self.after(call_id, error=error):
+            with self._lock:
+                self._kept.append(hints)
+
+    @contextmanager
+    def reporting(self, call_id: str) -> Iterator[None]:
+        """Report an exception that leaves the block as the call's error, and let it propagate."""
+        try:
+            yield
+        except BaseException as error:
+            self.failed(call_id, error)
+            raise
+
+    def before_turn(self) -> None:
+        """Raises Refused if the session was stopped: no more tokens are spent."""
+        answer = self._ask("turn", {"asks": True})
+        if answer is not None and answer["answer"] not in _MADE:
+            raise _refused(answer)
+
+    def turn(self, usage: Usage | None = None, output: str | None = None) -> None:
+        """Publish a turn of the model."""
+        fields: dict[str, Any] = {"output": output or ""}
+        if usage is not None:
+            fields["usage"] = usage.model_dump(exclude_defaults=True)
+        self._ask("turn", fields)
+
+    def prompt(self, text: str) -> None:
+        """Report a new prompt of the session's user."""
+        self._ask("turn", {"prompt": text})
+
+    def abandon(self) -> int:
+        """Give up the open calls: their results will not be reported. Returns their number."""
+        with self._lock:
+            left = [*self._open]
+        for call_id in left:
+            self.failed(call_id, ResultUnknown("its result was not reported"))
+        return len(left)
+
+    def end(self) -> None:
+        """End the session."""
+        self.abandon()
+        with self._lock:
+            connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(ServiceGone, ServiceRefused):
+                connection.ask("close", {"token": self._token})
+            connection.close()
+
+    async def end_async(self) -> None:
+        """Like `end`, without blocking the event loop."""
+        await asyncio.to_thread(self.end)
+
+    # Internal.
+
+    def _ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Return the answer; None: there is none, and this was said. A service that ended is reached anew, once."""
+        why: Exception | None = None
+        for _ in range(2):
+            try:
+                connection, token = self._connected()
+                return connection.ask(verb, {"token": token, **fields})
+            except ServiceRefused as refused:
+                why = refused
+                if refused.status != 401:  # its lease ended, or another process serves now
+                    break
+                self._forget(connection)
+            except OSError as gone:
+                why = gone
+                self._forget(None)
+        if isinstance(why, ServiceRefused) and why.status in {404, 409} and verb == "end":
+            return None  # of a call that the service does not know any more
+        if not self._is_told:
+            self._is_told = True
+            log.warning("haltline: %s: calls follow the fail policy: %s", self.session_id or "a session", why)
+        return None
+
+    def _connected(self) -> tuple[Connection, str]:
+        with self._lock:
+            if self._connection is None:
+                connection = Connection(self._reach(), self._on_order)
+                begins = {name: value for name, value in self._begins.items() if value is not None}
+                if self.session_id:
+                    begins["session_id"] = self.session_id
+                try:
+                    begun = connection.ask("begin", begins)
+                except BaseException:
+                    connection.close()
+                    raise
+                self._connection, self._token, self.session_id = connection, begun["token"], begun["session_id"]
+            return self._connection, self._token
+
+    def _forget(self, connection: Connection | None) -> None:
+        with self._lock:
+            if self._connection is not None and connection in {None, self._connection}:
+                self._connection.close()
+                self._connection = None
+
+    def _verdict(self, call_id: str, args: dict[str, Any], answer: Mapping[str, Any]) -> Allowed | Denied:
+        with self._lock:
+            kept, self._kept = self._kept, []
+        hints = "\n".join(filter(None, (*kept, answer.get("hints"))))
+        if answer["answer"] not in _MADE:
+            refused = _refused(answer)
+            refused.hints = hints
+            if answer["answer"] == "stop":
+                raise refused
+            return Denied.of(refused)
+        with self._lock:
+            self._open[call_id] = hints
+        changes = Changes(answer.get("put", {}), tuple(answer.get("remove", ())))
+        changed = changes.of(args)
+        if self._changes_arguments or not changes:
+            return Allowed(call_id, changed, changed=bool(changes))
+        self.after(call_id, error="not made: other arguments were required")
+        text = not_changed(changed)
+        return Denied(with_hints(text, hints), Refused(NOT_CHANGED, text))
+
+    def _by_policy(self, call_id: str, name: str, args: Mapping[str, Any]) -> Allowed | Denied:
+        if is_closed(name, dict(args)):
+            return Denied.of(Refused(NO_VERDICT, NOBODY))
+        with self._lock:
+            self._open[call_id] = ""
+            self._unasked.add(call_id)
+        return Allowed(call_id, dict(args))
+
+
+def _refused(answer: Mapping[str, Any]) -> Refused:
+    return Refused(str(answer.get("code", "")), str(answer.get("message", "")))
+
+
+def _as_json(value: Any) -> Any:
+    """Return the value if JSON has it; else its parts as texts."""
+    try:
+        orjson.dumps(value)
+    except (TypeError, ValueError, RecursionError):
+        return orjson.loads(Whole(value).json()[0])
+    return value

@@ -1,0 +1,35 @@
+"""The fail policy of front ends, where no service answers: by the effect of a call's name, and of what it would run."""
+
+from typing import Final
+
+import orjson
+
+from haltline.interventions.agent.enforcement.fail_policy import holds_word
+from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
+from haltline.interventions.agent.service.limited import Overdue, in_time
+from haltline.interventions.agent.settings import GuardSettings
+
+NOBODY: Final = "No verdict on this call is available, and it could do harm. Report it instead."
+
+
+def is_closed(tool: str, args: object) -> bool:
+    """Return whether a call is refused without a verdict.
+
+    A text that takes too long to read is searched for words of destruction. Raises ValueError if it is no valid call.
+    """
+    try:
+        closed_from = GuardSettings.from_env(bootstrap="unused").fail_closed_from
+    except (ValueError, OSError):
+        closed_from = GuardSettings(bootstrap="unused").fail_closed_from
+    if closed_from is None:
+        return False
+    effect = known_effect(tool, None)
+    if effect >= closed_from or not isinstance(args, dict) or only_keeps(tool, effect):
+        return effect >= closed_from
+    from haltline.interventions.agent.transport.local_decider import effect_of  # noqa: PLC0415 - it takes a second
+
+    try:
+        with in_time():
+            return effect_of(tool, args) >= closed_from
+    except Overdue:
+        return holds_word(orjson.dumps(args))
