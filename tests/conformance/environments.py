@@ -27,7 +27,9 @@ GATEWAYS: Final = tuple(ADDED)
 """Environments without a driver, for tests/streams/intake/test_litellm_proxy.py."""
 PACKAGES: Final = {"typescript": CLIENT}
 """Adapters in JavaScript; their drivers run in .venv, and start Node in this folder."""
-EVERYDAY: Final = IN_DEVELOPMENT | PACKAGES.keys()
+OWN: Final = "haltline"
+"""The adapter of drivers that have no framework: a program that asks the guard, or the local service, itself."""
+EVERYDAY: Final = IN_DEVELOPMENT | PACKAGES.keys() | {OWN}
 """Adapters that need no environment of their own: what they show is enough for every day, and the others are `wide`."""
 SAME_ADAPTER: Final = ("langgraph",)
 """Drivers that are `wide` too: another driver of every day has their adapter."""
@@ -53,7 +55,7 @@ def stamp_of(adapter: str) -> str:
 
 def is_made(adapter: str) -> bool:
     stamp = VENVS / adapter / ".made-for"
-    return adapter in IN_DEVELOPMENT or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
+    return adapter in IN_DEVELOPMENT | {OWN} or (stamp.is_file() and stamp.read_text() == stamp_of(adapter))
 
 
 def require_environment(adapter: str) -> None:

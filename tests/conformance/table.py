@@ -2,7 +2,7 @@
 
 import ast
 
-from tests.conformance.environments import drivers
+from tests.conformance.environments import OWN, drivers
 from tests.conformance.harness import CAPABILITIES
 from tests.locks import ROOT
 
@@ -19,7 +19,7 @@ def lacks_of(driver: str) -> frozenset[str]:
 
 def table() -> str:
     """Capabilities down, drivers across; `no` is what a framework has no way for."""
-    named = drivers()
+    named = [driver for driver, adapter in drivers().items() if adapter != OWN]
     lines = ["| | " + " | ".join(named) + " |", "| --- |" + " --- |" * len(named)]
     for capability, text in CAPABILITIES.items():
         marks = ["no" if capability in lacks_of(driver) else "yes" for driver in named]

@@ -37,6 +37,7 @@ MAX_OPEN: Final = 4096
 """Open calls of one session; beyond it, the oldest counts as one without a reported end."""
 NOT_CHECKED: Final = "not_checked"
 """The code of a call refused because the guard, or the adapter, failed."""
+NOT_CHECKED_TEXT: Final = "This call could not be checked, and so it was not made. Report it instead."
 _MAX_ID_CHARS = 256
 
 
@@ -314,8 +315,7 @@ class FrameworkSession:
         if isinstance(error, Refused):
             raise error
         log.error("haltline: session %s: a call could not be checked", self.guard.session_id, exc_info=error)
-        refused = Refused(NOT_CHECKED, "This call could not be checked, and so it was not made. Report it instead.")
-        return Denied.of(refused)
+        return Denied.of(Refused(NOT_CHECKED, NOT_CHECKED_TEXT))
 
     def _end(self, call_id: str, value: Any, error: BaseException | str | None) -> str | None:
         """Report the end, and return the waiting hints. None: no such call is open."""

@@ -1,10 +1,10 @@
 """A session of the local service, for front ends in Python: the calls of `FrameworkSession`, asked over the socket.
 
-    session = ServiceSession(reach, action="...", session_id=...)
+    session = ServiceSession(reach, agent_id="cleaner")
     verdict = session.before(call_id, "send", args)      # Refused: the session was killed, end the run
 
-`reach` returns the path of the socket, and starts the service if none runs. Where it cannot be reached, calls follow
-the fail policy by what they would do, and one line says so. A service that was started anew goes on with the session.
+`reach` connects to the service, and starts one if none runs. Where it cannot be reached, calls follow the fail policy
+by what they would do, and one line says so. A service that was started anew goes on with the session.
 """
 
 import asyncio
@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
 from haltline.interventions.agent.frame.session import (
+    NOT_CHECKED,
+    NOT_CHECKED_TEXT,
     Allowed,
     Denied,
     ResultUnknown,
@@ -38,9 +40,10 @@ from haltline.schemas.events import Effect, Outcome, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
-Reach = Callable[[], Path]
-"""Returns the path of a socket that a service serves. Raises OSError if there is none, and none can be started."""
+OnOrder = Callable[[Order], object]
+"""Called, in a thread, when the session is held, killed or freed."""
 _CONNECT_S: Final = 10.0
+_UNKNOWN_TOKEN, _NO_VERDICTS = 401, 503
 _MADE: Final = frozenset({"allow", "change", "reinforce"})
 
 
@@ -56,10 +59,24 @@ class ServiceRefused(Exception):
         self.status = status
 
 
+class Link(Protocol):
+    """A connection to a service. Thread safe."""
+
+    def ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the answer to a request. Raises ServiceRefused, and ServiceGone."""
+
+    def close(self) -> None:
+        """End the connection."""
+
+
+Reach = Callable[[OnOrder], Link]
+"""Connects to a service. Raises OSError if there is none, and none can be started."""
+
+
 class Connection:
     """A connection to the socket. Thread safe; a thread reads the answers and orders."""
 
-    def __init__(self, path: Path, on_order: Callable[[Order], object]) -> None:
+    def __init__(self, path: Path, on_order: OnOrder) -> None:
         """Raises OSError if nobody serves this path."""
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(_CONNECT_S)
@@ -125,17 +142,17 @@ class ServiceSession:
         *,
         effects: Mapping[str, Effect | str] | None = None,
         changes_arguments: bool = True,
-        on_order: Callable[[Order], object] = lambda _: None,
+        on_order: OnOrder = lambda _: None,
         **begins: Any,
     ) -> None:
-        """`begins`: the fields of `Begin`. `on_order`: called in a thread when the session is held, killed or freed."""
+        """`begins`: the fields of `Begin`."""
         self._reach = reach
         self._effects = dict(effects or {})
         self._changes_arguments = changes_arguments
         self._on_order = on_order
         self._begins = begins
         self._lock = threading.Lock()
-        self._connection: Connection | None = None
+        self._connection: Link | None = None
         self._token = ""
         self._open: dict[str, str] = {}
         """Hints by the ids of open calls."""
@@ -164,7 +181,11 @@ class ServiceSession:
         if effect is not None:
             fields["effect"] = str(effect)
         while True:
-            answer = self._ask("propose", fields)
+            try:
+                answer = self._ask("propose", fields)
+            except ServiceRefused as refused:
+                log.error("haltline: session %s: a call could not be checked: %s", self.session_id, refused)  # noqa: TRY400 - its text says all
+                return Denied.of(Refused(NOT_CHECKED, NOT_CHECKED_TEXT))
             if answer is None:
                 return self._by_policy(call_id, name, named)
             if answer["answer"] != "wait":
@@ -191,7 +212,8 @@ class ServiceSession:
             elif isinstance(error, ResultUnknown):
                 fields["outcome"] = Outcome.UNKNOWN
         if was_asked:
-            self._ask("end", fields)
+            with suppress(ServiceRefused):  # of a call that a service which was started anew does not know
+                self._ask("end", fields)
         return hints
 
     def failed(self, call_id: str, error: BaseException | str) -> None:
@@ -251,7 +273,10 @@ class ServiceSession:
     # Internal.
 
     def _ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the answer; None: there is none, and this was said. A service that ended is reached anew, once."""
+        """Return the answer; None: there is none, and this was said. A service that ended is reached anew, once.
+
+        Raises ServiceRefused for a request that it cannot use.
+        """
         why: Exception | None = None
         for _ in range(2):
             try:
@@ -259,23 +284,23 @@ class ServiceSession:
                 return connection.ask(verb, {"token": token, **fields})
             except ServiceRefused as refused:
                 why = refused
-                if refused.status != 401:  # its lease ended, or another process serves now
+                if refused.status == _NO_VERDICTS:
                     break
-                self._forget(connection)
+                if refused.status != _UNKNOWN_TOKEN:
+                    raise
+                self._forget(connection)  # its lease ended, or another process serves now
             except OSError as gone:
                 why = gone
                 self._forget(None)
-        if isinstance(why, ServiceRefused) and why.status in {404, 409} and verb == "end":
-            return None  # of a call that the service does not know any more
         if not self._is_told:
             self._is_told = True
             log.warning("haltline: %s: calls follow the fail policy: %s", self.session_id or "a session", why)
         return None
 
-    def _connected(self) -> tuple[Connection, str]:
+    def _connected(self) -> tuple[Link, str]:
         with self._lock:
             if self._connection is None:
-                connection = Connection(self._reach(), self._on_order)
+                connection = self._reach(self._on_order)
                 begins = {name: value for name, value in self._begins.items() if value is not None}
                 if self.session_id:
                     begins["session_id"] = self.session_id
@@ -287,7 +312,7 @@ class ServiceSession:
                 self._connection, self._token, self.session_id = connection, begun["token"], begun["session_id"]
             return self._connection, self._token
 
-    def _forget(self, connection: Connection | None) -> None:
+    def _forget(self, connection: Link | None) -> None:
         with self._lock:
             if self._connection is not None and connection in {None, self._connection}:
                 self._connection.close()

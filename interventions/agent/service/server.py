@@ -11,6 +11,7 @@ runs, and ends after a while without hooks, clients and sessions, if its setting
 import asyncio
 import contextlib
 import fcntl
+import logging
 import os
 import socket
 import sys
@@ -23,6 +24,8 @@ import orjson
 from haltline.interventions.agent.service.problems import Bad, Busy, object_of
 from haltline.interventions.agent.service.sessions import THIS_USER
 from haltline.interventions.agent.service.verbs import Orders, Verbs
+
+log: Final = logging.getLogger("haltline.agent")
 
 MAX_BYTES: Final = 64 * 1024 * 1024
 """Of one line, or of one hook."""
@@ -183,6 +186,9 @@ class _Connection:
             self._write({"id": number, "error": {"status": bad.status, "problems": bad.problems}})
         except Busy as busy:
             self._write({"id": number, "error": {"status": 503, "problems": [str(busy)]}})
+        except Exception:
+            log.exception("haltline: a request to the service failed")
+            self._write({"id": number, "error": {"status": 500, "problems": ["the service failed: see its log"]}})
 
     def _listen(self, token: str) -> None:
         orders = self._verbs.connect(token, THIS_USER)

@@ -5,6 +5,7 @@ clients have: by `close`, or a lease after their last request and connection.
 """
 
 import asyncio
+import logging
 import secrets
 import time
 import uuid
@@ -31,6 +32,8 @@ from haltline.schemas.agent_service import PROTOCOL, Answer, Begin, Begun, Close
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Outcome
 from haltline.schemas.record import Part
+
+log: Final = logging.getLogger("haltline.agent")
 
 UNKNOWN_TOKEN: Final = "token: expected one that begin has returned and whose lease lasts, got another"
 """Answered with status 401: the client begins again."""
@@ -157,7 +160,8 @@ class Verbs:
         if asked.protocol != PROTOCOL:
             raise Bad(400, f"protocol: expected {PROTOCOL} of this release ({self._release}), got {asked.protocol}")
         of_session = asked.model_dump(exclude_none=True, exclude={"protocol", "client", "mode", "prompt", "lease_s"})
-        of_session |= {"session_id": asked.session_id or uuid.uuid4().hex, "ancestors": [*asked.ancestors]}
+        session_id = asked.session_id or uuid.uuid4().hex
+        of_session |= {"session_id": session_id, "ancestors": [*asked.ancestors]}
         if asked.mode is not None:
             of_session["session_mode"] = asked.mode
         session = self._sessions.of(of_session, caller, checkpoints=_checkpoints_of(asked, caller))
@@ -169,13 +173,13 @@ class Verbs:
         if not guard.ready:
             await asyncio.to_thread(guard.wait_until_ready)
         token = secrets.token_urlsafe(16)
-        client = self._clients[token] = _Client(guard.session_id, caller, asked.lease_s)
+        client = self._clients[token] = _Client(session_id, caller, asked.lease_s)
         self._renew(client)
-        client.told = _order_of(session)
+        client.told = _order_of(session, session_id)
         stop = client.told
         return Begun(
             token=token,
-            session_id=guard.session_id,
+            session_id=session_id,
             protocol=PROTOCOL,
             release=self._release,
             answer="allow" if stop is None or stop.order == "go_on" else stop.order,
@@ -234,6 +238,9 @@ class Verbs:
             raise Bad(503, str(overdue)) from None
         except ValueError as error:
             raise bad_values(error) from None
+        except Exception:
+            log.exception("haltline: session %s: a call could not be checked", session.guard.session_id)
+            return Answer(answer="refuse", call_id=call_id, code=frame.NOT_CHECKED, message=frame.NOT_CHECKED_TEXT)
         self._count(found.refused)
         return answer_of(found, call_id, session)
 
@@ -319,7 +326,7 @@ class Verbs:
     def _tell(self) -> None:
         for client in self._clients.values():
             session = self._sessions.known(client.session_id, client.caller)
-            order = None if session is None else _order_of(session)
+            order = None if session is None else _order_of(session, client.session_id)
             if order is None and client.told is not None and client.told.order != "go_on":
                 order = Order(order="go_on", session_id=client.session_id)
             if order is not None and order != client.told:
@@ -364,13 +371,13 @@ def fields_of(found: frame.Answer, call_id: str | None) -> dict[str, Any]:
     return fields | ({"limits": limits} if limits else {})
 
 
-def _order_of(session: FrameworkSession) -> Order | None:
+def _order_of(session: FrameworkSession, session_id: str) -> Order | None:
     """Return how the session is stopped; None: it may go on."""
     refused = session.guard.stopped
     if refused is None:
         return None
     order: Any = "stop" if session.guard.killed else "hold"
-    return Order(order=order, session_id=session.guard.session_id, code=refused.code, message=refused.reason)
+    return Order(order=order, session_id=session_id, code=refused.code, message=refused.reason)
 
 
 def _checkpoints_of(asked: Begin, caller: Caller) -> Checkpoints | None:

@@ -31,10 +31,13 @@ class Intakes:
     def __init__(self) -> None:
         self.guards: dict[str, Guard] = {}
         settings = GuardSettings(session_id="intake", mode="local")
-        intake = Intake(settings, max_sessions=10_000, make_guard=lambda asked: self.guards[asked.session_id])
+        intake = Intake(settings, max_sessions=10_000, make_guard=self._guard_of)
         self._loop = asyncio.new_event_loop()
         threading.Thread(target=self._loop.run_forever, daemon=True).start()
         self.url = asyncio.run_coroutine_threadsafe(self._listen(intake), self._loop).result()
+
+    def _guard_of(self, asked: GuardSettings, /, **_: Any) -> Guard:
+        return self.guards[asked.session_id]
 
     async def _listen(self, intake: Intake) -> str:
         runner = web.AppRunner(intake.app(), access_log=None)

@@ -13,7 +13,7 @@ import haltline
 from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, GuardSettings, Refused
-from haltline.interventions.agent.integrations.hooks.companion import settings_of
+from haltline.interventions.agent.integrations.hooks.handler import settings_of
 from haltline.interventions.agent.integrations.mcp_http import SESSION, HttpProxy
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.schemas.policy import Policy

@@ -34,7 +34,7 @@ def statuses(answers: list[tuple[int, Any]]) -> list[int]:
 
 def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None = None, **options: Any) -> Any:
     """Run `talk` with a client of an intake whose sessions all use this guard; None: each has its own."""
-    made: dict[str, Any] = {} if guard is None else {"make_guard": lambda _: guard}
+    made: dict[str, Any] = {} if guard is None else {"make_guard": lambda _, **__: guard}
 
     async def run() -> Any:
         async with TestServer(Intake(settings or GuardSettings(mode="local"), **made, **options).app()) as server:

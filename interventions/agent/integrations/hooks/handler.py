@@ -7,20 +7,24 @@ hook: the counts of the session, and its stop, which is in force until the sessi
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
+from haltline.interventions.agent.frame.session import NOT_CHECKED, NOT_CHECKED_TEXT
 from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions
 from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook
-from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
+from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, denied, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.integrations.hooks.unanswered import not_decided, refused_unjudged, unanswered, unread
 from haltline.interventions.agent.service.limited import Limited, Overdue
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
+
+log: Final = logging.getLogger("haltline.hook")
 
 IDLE_S: Final = 1800.0
 PING: Final = "\0ping"
@@ -113,6 +117,10 @@ class HookHandler:
         except ValueError as error:  # including invalid JSON
             event = event or event_of(raw)
             answer = unread(self._stored, session_id, event, str(error))
+        except Exception:
+            log.exception("haltline: session %s: a hook could not be answered", session_id)
+            refused = denied(f"{NOT_CHECKED}: {NOT_CHECKED_TEXT}") if event == "PreToolUse" else {}
+            answer = Answer(refused, "the local service failed: see its log", 0 if refused else 1)
         return reply_of(dialect, event, answer)
 
     async def _answer(self, agent: str, hook: dict[str, Any], peer: int, *, is_attended: bool) -> Answer:
