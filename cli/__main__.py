@@ -12,7 +12,7 @@ def main() -> None:
         before_agent = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
         is_help = not {"-h", "--help"}.isdisjoint(before_agent)
         # These read the file themselves: if it is invalid, only destructive calls are refused.
-        if not is_help and sys.argv[1:2] not in (["hook"], ["agent"]):
+        if not is_help and sys.argv[1:2] not in (["hook"], ["agent"], ["mcp-proxy"]):
             settings_file.apply("".join(sys.argv[1:2]))
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)

@@ -17,7 +17,7 @@ FILE: Final = "haltline.toml"
 RUN_FILE: Final = os.path.join(".haltline", "up.toml")
 """The file of `haltline up` in its folder, by which commands there find its broker and its table."""
 _NOT_READ_FOR: Final = frozenset({"", "init", "config", "import", "completion", "undo", "--version"})
-_BESIDE_AGENT_COMMANDS: Final = frozenset({"hook", "watch", "mcp-proxy"})
+_BESIDE_AGENT_COMMANDS: Final = frozenset({"agent", "hook", "watch", "mcp-proxy"})
 _SECRET_NAMES: Final = ("SECRET", "TOKEN", "PASSWORD", "ACCESS_KEY", "ACCOUNT_KEY", "SAS_KEY", "CREDENTIAL")
 _WRITABLE_BY_OTHERS: Final = 0o002
 

@@ -78,7 +78,7 @@ class Propose(_OfSession):
 
 
 class End(_OfSession):
-    """A call has ended. Sent again, it changes nothing."""
+    """A call has ended, or is taken back while its verdict is awaited. Sent again, it changes nothing."""
 
     call_id: Id
     output: Any = None

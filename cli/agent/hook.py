@@ -7,14 +7,11 @@ Without a service, calls that destroy something are refused, by what they would 
 others are allowed; after a known kill, all are refused. The user reads why.
 """
 
-import contextlib
-import fcntl
 import os
-import signal
 import sys
-import time
 
 from haltline.cli import settings_file
+from haltline.cli.agent import reaching
 from haltline.cli.agent.hook_request import (
     MAX_BYTES,
     Reply,
@@ -48,14 +45,7 @@ the call is not made (the agent blocks it, and shows the message to the model). 
 
 Example: haltline hook install --for codex --local
 """
-_START_S = 15.0
-_POLL_S = 0.01
-_SERVICE = "haltline.cli.agent.service"
 _NOT_READ = "The call could not be parsed, so no verdict on it is available. Write it another way."
-
-
-class Unanswered(Exception):
-    """The service gave no answer; the message is the reason."""
 
 
 def main(arguments: list[str]) -> int:
@@ -80,11 +70,9 @@ def main(arguments: list[str]) -> int:
 def _answered(arguments: list[str], raw: bytes) -> Reply:
     agent, head = agent_of(arguments), head_of(arguments, os.environ)
     try:
-        for folder in filter(None, (os.environ.get("HALTLINE_RUN_DIR"), folders_of(os.environ)[-1])):
-            with contextlib.suppress(OSError):
-                os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
+        reaching.make_folders([*filter(None, (os.environ.get("HALTLINE_RUN_DIR"), folders_of(os.environ)[-1]))])
         path, why = place(arguments, os.environ), ""
-        _continue(path)
+        reaching.resume(path)
         reply = request_reply(path, head, raw)
         if reply is None and _is_hook(agent, raw):
             try:
@@ -92,25 +80,12 @@ def _answered(arguments: list[str], raw: bytes) -> Reply:
                 settings_file.apply("hook")
             except ValueError as error:
                 why = str(error)
-            _start(path, why)
+            reaching.start(path, why, os.environ)
             reply = request_reply(path, head, raw)
             why = why or "the local service ended before it answered"
-    except (Unanswered, OSError) as error:
+    except OSError as error:
         reply, why = None, str(error)
     return reply or _by_policy(agent, raw, why)
-
-
-def _continue(path: str) -> None:
-    """Continue a service that was suspended (SIGSTOP), whose lock is held then."""
-    with contextlib.suppress(OSError, ValueError), open(_beside(path, "lock"), encoding="ascii") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.kill(int(lock.read(20)), signal.SIGCONT)
-
-
-def _beside(path: str, kind: str) -> str:
-    return f"{path.removesuffix('.sock')}.{kind}"
 
 
 def _is_hook(agent: str, raw: bytes) -> bool:
@@ -142,31 +117,6 @@ def _by_policy(agent: str, raw: bytes, why: str) -> Reply:
     head, _, texts = reply.partition(b"\n")
     code, out, _ = map(int, head.split())
     return code, texts[:out], texts[out:]
-
-
-def _start(path: str, why: str) -> None:
-    """Start the service and wait until it answers; of several started at once, one stays."""
-    import subprocess
-
-    log = _beside(path, "log")
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
-        process = subprocess.Popen(
-            [sys.executable, "-P", "-m", _SERVICE, path, *filter(None, [why])],
-            stdin=subprocess.DEVNULL,
-            stdout=out,
-            stderr=out,
-            start_new_session=True,  # it outlives the hook, and a Ctrl-C at the terminal
-        )
-    until = time.monotonic() + _START_S
-    while time.monotonic() < until:
-        if request_reply(path, "\0ping", b"") is not None:
-            process.returncode = 0  # it keeps running: no warning about an unfinished process
-            return
-        if process.poll():
-            with open(log, encoding="utf-8", errors="replace") as file:
-                raise Unanswered(file.read()[-2000:].strip() or f"the local service ended with {process.returncode}")
-        time.sleep(_POLL_S)
-    raise Unanswered(f"the local service did not answer within {_START_S:.0f} s; see {log}")
 
 
 def _release(sessions: list[str]) -> int:

@@ -12,6 +12,7 @@ import typer
 from haltline.cli.cluster import with_guard
 from haltline.cli.common import Exit, fail
 
+_OPTIONS = {"bootstrap": "--bootstrap", "topic_prefix": "--prefix"}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -50,23 +51,30 @@ def mcp_proxy(
     if bool(server) == (url is not None):
         got = "both" if server else "none"
         fail(f"mcp-proxy: expected the command of a server after --, or --url; got {got}", Exit.USAGE)
-    from haltline.interventions.agent.guard import Guard
+    from haltline.cli.agent.reaching import Reach, session_in
     from haltline.interventions.agent.integrations.mcp_proxy import Proxy
+    from haltline.interventions.agent.service.client import ServiceSession
     from haltline.interventions.agent.settings import GuardSettings, read_named_values
 
     actions = f"mcp__{name}__" if name else ""
     one_session = "session_id" in given or "HALTLINE_SESSION_ID" in os.environ
-    defaults = {"HALTLINE_MODE": "blocking", "HALTLINE_SESSION_ID": uuid.uuid4().hex}
     try:
-        settings = GuardSettings.from_env(defaults | dict(os.environ), **given)
+        reach = Reach({option: given[of] for of, option in _OPTIONS.items() if of in given}, os.environ)
+        settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(reach.environ))  # checked at the start
+        own = {"session_id": uuid.uuid4().hex} | session_in(os.environ)
+        own |= {name: given[name] for name in ("agent_id", "session_id") if name in given}
+
+        def session_of(session_id: str | None) -> ServiceSession:
+            begins = own | ({"session_id": session_id} if session_id else {})
+            return ServiceSession(reach, begins, closed_from=settings.fail_closed_from)
+
         if server:
-            code = Proxy(Guard(settings), prefix=actions).run(server, sys.stdin.buffer, sys.stdout.buffer)
-            raise typer.Exit(code)
+            raise typer.Exit(Proxy(session_of(None), prefix=actions).run(server, sys.stdin.buffer, sys.stdout.buffer))
         from haltline.interventions.agent.integrations.mcp_http import HttpProxy
         from haltline.streams.intake.server import serve
 
         proxy = HttpProxy(
-            settings,
+            session_of,
             url or "",
             prefix=actions,
             one_session=one_session,

@@ -64,7 +64,7 @@ for line in sys.stdin:
 NO_JSON = {
     **dict.fromkeys(("up", "worker", "audit", "console", "notify", "kafka"), "a service"),
     "schemas": "prints JSON always",
-    **dict.fromkeys(("hook", "watch", "mcp-proxy", "intake"), "run beside agents"),
+    **dict.fromkeys(("hook", "agent", "watch", "mcp-proxy", "intake"), "run beside agents"),
     "import": "prints JSON lines always",
     "demo": "prints for people",
     "init": "writes a file, and shows keys once",

@@ -23,12 +23,9 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 from multidict import CIMultiDict
 from yarl import URL
 
-from haltline.interventions.agent.frame.session import FrameworkSession
-from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.frame.session import CallSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
 from haltline.interventions.agent.producers.any_json import parsed, written
-from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.transport.transport_factory import with_policy_read
 from haltline.schemas import expressions as re
 
 MAX_BODY_BYTES: Final = 64 * 1024 * 1024
@@ -62,32 +59,30 @@ class HttpProxy:
 
     def __init__(
         self,
-        settings: GuardSettings,
+        session_of: Callable[[str | None], CallSession],
         url: str,
         *,
         prefix: str = "",
         one_session: bool = False,
         headers: Mapping[str, str] | None = None,
         hosts: frozenset[str] = HERE,
-        guard: Callable[[GuardSettings], Guard] = Guard,
         max_sessions: int = 200,
     ) -> None:
-        """`headers` are added to each request to the server.
+        """`session_of` makes the session of an id; None: that of requests without an MCP session.
 
-        Raises ValueError for a URL that is not HTTP, and for an invalid policy.
+        `headers` are added to each request to the server. Raises ValueError for a URL that is not HTTP.
         """
         self._url = URL(url)
         if self._url.scheme not in {"http", "https"} or not self._url.host:
             raise ValueError(f"--url: expected http://HOST... or https://HOST..., got {url!r:.200}")
-        self._settings = with_policy_read(settings)
+        self._session_of = session_of
         self._prefix = prefix
         self._one_session = one_session
         self._headers = dict(headers or {})
         self._hosts = hosts
-        self._guard = guard
         self._max_sessions = max_sessions
         self._tools = Tools()
-        self._shared: FrameworkSession | None = None
+        self._shared: CallSession | None = None
         self._sessions: OrderedDict[str, Calls] = OrderedDict()
         self._http: ClientSession
 
@@ -167,10 +162,7 @@ class HttpProxy:
         calls = self._sessions.get(named)
         if calls is None:
             digest = blake2b(named.encode(errors="replace"), digest_size=16).hexdigest()
-            if self._one_session:
-                session = self._own_desk()
-            else:
-                session = FrameworkSession(self._guard(self._settings.changed(session_id=f"mcp-{digest}")))
+            session = self._own_desk() if self._one_session else self._session_of(f"mcp-{digest}")
             calls = Calls(session, self._tools, prefix=self._prefix, ids=f"mcp-{digest[:8]}")
             self._sessions[named] = calls
             if len(self._sessions) > self._max_sessions:
@@ -178,9 +170,9 @@ class HttpProxy:
         self._sessions.move_to_end(named)
         return calls
 
-    def _own_desk(self) -> FrameworkSession:
+    def _own_desk(self) -> CallSession:
         if self._shared is None:
-            self._shared = FrameworkSession(self._guard(self._settings))
+            self._shared = self._session_of(None)
         return self._shared
 
     def _end(self, calls: Calls | None) -> None:

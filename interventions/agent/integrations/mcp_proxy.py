@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, BinaryIO, Final
 
-from haltline.interventions.agent.frame.session import FrameworkSession
-from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.frame.session import CallSession
 from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
 from haltline.interventions.agent.producers.any_json import parsed, written
 
@@ -24,11 +23,11 @@ _GRACE_S = 5.0
 
 
 class Proxy:
-    """A proxy between one client and one server. Call `run` once; the session of the guard is the connection."""
+    """A proxy between one client and one server. Call `run` once; the session is the connection."""
 
-    def __init__(self, guard: Guard, *, prefix: str = "") -> None:
-        self._session = FrameworkSession(guard)
-        self._calls = Calls(self._session, Tools(), prefix=prefix)
+    def __init__(self, session: CallSession, *, prefix: str = "") -> None:
+        self._session = session
+        self._calls = Calls(session, Tools(), prefix=prefix)
 
     def run(self, command: Sequence[str], client_in: BinaryIO, client_out: BinaryIO) -> int:
         """Start the server and run until either side ends. Returns the server's exit code.
@@ -43,21 +42,16 @@ class Proxy:
         back = threading.Thread(target=self._back, args=(server_out, to_client), name="haltline-mcp", daemon=True)
         back.start()
         # A call that waits for its verdict blocks no other message.
-        with self._session.guard, ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
-            while line := client_in.readline(MAX_LINE_BYTES):
-                self._take(line, waiting, to_server, to_client)
-            waiting.shutdown()
+        self._session.begin()
+        try:
+            with ThreadPoolExecutor(_WAITING, thread_name_prefix="haltline-mcp") as waiting:
+                while line := client_in.readline(MAX_LINE_BYTES):
+                    self._take(line, waiting, to_server, to_client)
             to_server.close()
-            try:
-                code = server.wait(_GRACE_S)
-            except subprocess.TimeoutExpired:
-                server.terminate()
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    server.wait(_GRACE_S)
-                server.kill()
-                code = server.wait()
+            code = _ended(server)
             back.join(_GRACE_S)
-            self._session.abandon()
+        finally:
+            self._session.end()
         return code
 
     def _take(self, line: bytes, waiting: ThreadPoolExecutor, to_server: "_Lines", to_client: "_Lines") -> None:
@@ -95,6 +89,17 @@ class Proxy:
             with contextlib.suppress(ValueError):  # the client handles its own invalid messages
                 changed = self._calls.answered(parsed(line))
             to_client.write(line if changed is None else written(changed))
+
+
+def _ended(server: "subprocess.Popen[bytes]") -> int:
+    """Return the exit code of a server whose input has ended; it is ended if it goes on."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        return server.wait(_GRACE_S)
+    server.terminate()
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        server.wait(_GRACE_S)
+    server.kill()
+    return server.wait()
 
 
 class _Lines:

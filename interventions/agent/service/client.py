@@ -1,6 +1,6 @@
 """A session of the local service, for front ends in Python: the calls of `FrameworkSession`, asked over the socket.
 
-    session = ServiceSession(reach, agent_id="cleaner")
+    session = ServiceSession(reach, {"agent_id": "cleaner"})
     verdict = session.before(call_id, "send", args)      # Refused: the session was killed, end the run
 
 `reach` connects to the service, and starts one if none runs. Where it cannot be reached, calls follow the fail policy
@@ -13,9 +13,11 @@ import logging
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -43,6 +45,8 @@ log: Final = logging.getLogger("haltline.agent")
 OnOrder = Callable[[Order], object]
 """Called, in a thread, when the session is held, killed or freed."""
 _CONNECT_S: Final = 10.0
+_ASKING: Final = ThreadPoolExecutor(512, thread_name_prefix="haltline-ask")
+"""Many: a call may wait for a person."""
 _UNKNOWN_TOKEN, _NO_VERDICTS = 401, 503
 _MADE: Final = frozenset({"allow", "change", "reinforce"})
 
@@ -139,18 +143,20 @@ class ServiceSession:
     def __init__(
         self,
         reach: Reach,
+        begins: Mapping[str, Any],
         *,
         effects: Mapping[str, Effect | str] | None = None,
         changes_arguments: bool = True,
+        closed_from: Effect | None = Effect.DESTRUCTIVE,
         on_order: OnOrder = lambda _: None,
-        **begins: Any,
     ) -> None:
-        """`begins`: the fields of `Begin`."""
+        """`begins`: the fields of `Begin`. `closed_from`: what is refused without a service; None: nothing."""
         self._reach = reach
         self._effects = dict(effects or {})
         self._changes_arguments = changes_arguments
+        self._closed_from = closed_from
         self._on_order = on_order
-        self._begins = begins
+        self._begins = {name: value for name, value in begins.items() if value}
         self._lock = threading.Lock()
         self._connection: Link | None = None
         self._token = ""
@@ -159,6 +165,7 @@ class ServiceSession:
         self._kept: list[str] = []
         self._unasked: set[str] = set()
         """Open calls that were made without the service."""
+        self._prefix = uuid.uuid4().hex[:12]
         self._numbers = itertools.count(1)
         self._is_told = False
         self.session_id: str = begins.get("session_id") or ""
@@ -175,7 +182,7 @@ class ServiceSession:
         Raises Refused: the session was killed, so its run has to end.
         """
         named = arguments_of(args)
-        call_id = call_id or f"{threading.get_ident():x}-{time.time_ns():x}-{next(self._numbers)}"
+        call_id = call_id or self._new_id()
         effect = effect or self._effects.get(name)
         fields = {"call_id": call_id, "action": name or "unknown", "args": _as_json(named), **options}
         if effect is not None:
@@ -192,9 +199,18 @@ class ServiceSession:
                 return self._verdict(call_id, named, answer)
             time.sleep(answer["wait_ms"] / 1000)
 
-    async def before_async(self, call_id: str | None, name: str, args: Any = None, **options: Any) -> Allowed | Denied:
+    async def before_async(
+        self, call_id: str | None, name: str, args: Any = None, *, effect: Effect | str | None = None, **options: Any
+    ) -> Allowed | Denied:
         """Like `before`, without blocking the event loop."""
-        return await asyncio.to_thread(self.before, call_id, name, args, **options)
+        call_id = call_id or self._new_id()
+        loop = asyncio.get_running_loop()
+        asked = loop.run_in_executor(_ASKING, partial(self.before, call_id, name, args, effect=effect, **options))
+        try:
+            return await asyncio.shield(asked)
+        except asyncio.CancelledError:
+            loop.run_in_executor(_ASKING, self._take_back, call_id)
+            raise
 
     def after(self, call_id: str, output: Any = None, *, error: BaseException | str | None = None) -> str:
         """Report the end of a call with its output, or its error. Returns the hints to add to the output."""
@@ -272,6 +288,16 @@ class ServiceSession:
 
     # Internal.
 
+    def _new_id(self) -> str:
+        return f"{self._prefix}-{next(self._numbers)}"
+
+    def _take_back(self, call_id: str) -> None:
+        """Report that a call which waits for its verdict, or has just got it, is not made."""
+        with suppress(ServiceRefused):
+            self._ask("end", {"call_id": call_id, "error": "not made: it was taken back"})
+        with self._lock:
+            self._open.pop(call_id, None)
+
     def _ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the answer; None: there is none, and this was said. A service that ended is reached anew, once.
 
@@ -301,9 +327,7 @@ class ServiceSession:
         with self._lock:
             if self._connection is None:
                 connection = self._reach(self._on_order)
-                begins = {name: value for name, value in self._begins.items() if value is not None}
-                if self.session_id:
-                    begins["session_id"] = self.session_id
+                begins = self._begins | ({"session_id": self.session_id} if self.session_id else {})
                 try:
                     begun = connection.ask("begin", begins)
                 except BaseException:
@@ -339,7 +363,7 @@ class ServiceSession:
         return Denied(with_hints(text, hints), Refused(NOT_CHANGED, text))
 
     def _by_policy(self, call_id: str, name: str, args: Mapping[str, Any]) -> Allowed | Denied:
-        if is_closed(name, dict(args)):
+        if is_closed(name, dict(args), self._closed_from):
             return Denied.of(Refused(NO_VERDICT, NOBODY))
         with self._lock:
             self._open[call_id] = ""

@@ -7,20 +7,16 @@ import orjson
 from haltline.interventions.agent.enforcement.fail_policy import holds_word
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.service.limited import Overdue, in_time
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.events import Effect
 
 NOBODY: Final = "No verdict on this call is available, and it could do harm. Report it instead."
 
 
-def is_closed(tool: str, args: object) -> bool:
-    """Return whether a call is refused without a verdict.
+def is_closed(tool: str, args: object, closed_from: Effect | None) -> bool:
+    """Return whether a call is refused without a verdict: of this effect or a worse one; None: no call is.
 
     A text that takes too long to read is searched for words of destruction. Raises ValueError if it is no valid call.
     """
-    try:
-        closed_from = GuardSettings.from_env(bootstrap="unused").fail_closed_from
-    except (ValueError, OSError):
-        closed_from = GuardSettings(bootstrap="unused").fail_closed_from
     if closed_from is None:
         return False
     effect = known_effect(tool, None)

@@ -212,7 +212,9 @@ class Verbs:
             return Answer(answer="pending", call_id=call_id)
         try:
             answer = task.result()
-        except BaseException:
+        except asyncio.CancelledError:
+            raise Bad(409, f"call_id: expected a call that is not taken back, got {call_id!r:.80}") from None
+        except Exception:
             client.proposed.pop(call_id, None)
             raise
         if answer.code is None and (refused := session.guard.stopped) is not None and not session.is_open(call_id):
@@ -255,6 +257,12 @@ class Verbs:
             error = None
         elif asked.outcome is not None:
             error = DescribedError(asked.outcome, asked.error or "")
+        known = client.proposed.get(asked.call_id)
+        if known is not None and not known[1].done():  # it is taken back while it waits
+            known[1].cancel()
+            await asyncio.wait({known[1]})
+            client.proposed.pop(asked.call_id, None)
+            return answer
         if not session.complete(asked.call_id, asked.output, error=error):
             raise Bad(404, f"call_id: expected a call that was allowed and has not ended, got {asked.call_id!r:.80}")
         client.proposed.pop(asked.call_id, None)

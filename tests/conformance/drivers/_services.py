@@ -63,13 +63,13 @@ class Service:
         """Play the script in a session that is the guard's, or in one below it."""
         name = guard.session_id if below else f"run {next(self.numbers)}"
         self.guards[name] = guard
-        agent = ServiceSession(reach, session_id=name, effects=EFFECTS)
+        agent = ServiceSession(reach, {"session_id": name}, effects=EFFECTS)
         agent.begin()
         if not below:
             return play(agent, script, is_async=is_async)
         named = f"{guard.settings.agent_id}/helper"
         try:
-            helper = ServiceSession(reach, parent_session_id=name, agent_id=named, effects=EFFECTS)
+            helper = ServiceSession(reach, {"parent_session_id": name, "agent_id": named}, effects=EFFECTS)
             return play(helper, script, is_async=is_async)
         finally:
             agent.end()  # the next case has a session of this name

@@ -7,6 +7,7 @@ from haltline.interventions.agent.integrations.claude_code.hooks import Stop, ha
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.service.unavailable import NOBODY, is_closed
+from haltline.interventions.agent.settings import GuardSettings
 
 _NO_DECISIONS = "no decisions are available for this session. Calls that destroy something are refused; all others run."
 _HALTED = frozenset({"UserPromptSubmit", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "Stop"})
@@ -59,4 +60,8 @@ def _refusal(session_id: str, stopped: Stop | None, otherwise: str, why: str) ->
 
 def _is_closed(hook: Mapping[str, Any]) -> bool:
     """Return whether a call is refused without a verdict. Raises ValueError if it is no valid call."""
-    return is_closed(str(hook.get("tool_name", "")), hook.get("tool_input"))
+    try:
+        settings = GuardSettings.from_env(bootstrap="unused")
+    except (ValueError, OSError):
+        settings = GuardSettings(bootstrap="unused")
+    return is_closed(str(hook.get("tool_name", "")), hook.get("tool_input"), settings.fail_closed_from)

@@ -71,7 +71,10 @@ SETTINGS = GuardSettings(session_id="own", bootstrap="scripted", mode="blocking"
 
 @contextlib.asynccontextmanager
 async def behind(url: str, guards: Guards, **options: Any) -> AsyncIterator[str]:
-    proxy = HttpProxy(SETTINGS, url, prefix="mcp__files__", guard=guards, **options)
+    def session_of(session_id: str | None) -> FrameworkSession:
+        return FrameworkSession(guards(SETTINGS if session_id is None else SETTINGS.changed(session_id=session_id)))
+
+    proxy = HttpProxy(session_of, url, prefix="mcp__files__", **options)
     async with TestServer(proxy.app(), handler_cancellation=True) as server:
         yield str(server.make_url("/mcp"))
 

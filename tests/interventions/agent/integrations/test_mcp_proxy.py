@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.integrations.mcp_calls import effect_of
 from haltline.interventions.agent.integrations.mcp_proxy import Proxy
 from haltline.interventions.agent.testing import ScriptedGuard
@@ -45,7 +46,7 @@ NAMELESS = b'{"method":"tools/call"}'
 def through_echo(guard: ScriptedGuard, sent: bytes) -> list[bytes]:
     """The lines that a client reads whose server repeats what it gets."""
     out = io.BytesIO()
-    assert Proxy(guard).run(ECHO, io.BytesIO(sent), out) == 0
+    assert Proxy(FrameworkSession(guard)).run(ECHO, io.BytesIO(sent), out) == 0
     return out.getvalue().splitlines()
 
 
