@@ -89,6 +89,7 @@ class Intake:
         self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode, snapshots=is_local)
         self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
         self.verbs = Verbs(self._sessions, haltline.__version__, count=self._calls.count)
+        self._streams: set[asyncio.Task[Any] | None] = set()
         self._repeated: dict[Key, Repeated] = defaultdict(Repeated)
         self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
@@ -107,6 +108,7 @@ class Intake:
         app.router.add_get("/healthz", self._health)
         app.router.add_get(METRICS, self._serve_metrics)
         app.cleanup_ctx.append(self._ending_expired)
+        app.on_shutdown.append(self._end_streams)
         app.on_cleanup.append(self._close)
         return app
 
@@ -238,7 +240,8 @@ class Intake:
     async def _orders(self, request: web.Request) -> web.StreamResponse:
         """Stream the orders for a client, as server-sent events, until its connection ends."""
         token = request.headers.get(TOKEN, "")
-        orders = self.verbs.connect(token, key_of_request())
+        orders, task = self.verbs.connect(token, key_of_request()), asyncio.current_task()
+        self._streams.add(task)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "Cache-Control": "no-store"})
         try:
             await response.prepare(request)
@@ -252,7 +255,13 @@ class Intake:
         except ConnectionError:
             return response
         finally:
+            self._streams.discard(task)
             self.verbs.disconnect(token, orders)
+
+    async def _end_streams(self, _: web.Application) -> None:
+        for task in self._streams:
+            if task is not None:
+                task.cancel()
 
     async def _ending_expired(self, _: web.Application) -> AsyncIterator[None]:
         """End the sessions whose clients are gone, while it serves."""

@@ -48,6 +48,7 @@ _CONNECT_S: Final = 10.0
 _ASKING: Final = ThreadPoolExecutor(512, thread_name_prefix="haltline-ask")
 """Many: a call may wait for a person."""
 _UNKNOWN_TOKEN, _NO_VERDICTS = 401, 503
+_ATTEMPTS, _PAUSE_S = 4, 0.1
 _MADE: Final = frozenset({"allow", "change", "reinforce"})
 
 
@@ -299,12 +300,12 @@ class ServiceSession:
             self._open.pop(call_id, None)
 
     def _ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the answer; None: there is none, and this was said. A service that ended is reached anew, once.
+        """Return the answer; None: there is none, and this was said. A service that ended is reached anew.
 
         Raises ServiceRefused for a request that it cannot use.
         """
         why: Exception | None = None
-        for _ in range(2):
+        for attempt in range(_ATTEMPTS):
             try:
                 connection, token = self._connected()
                 return connection.ask(verb, {"token": token, **fields})
@@ -318,6 +319,7 @@ class ServiceSession:
             except OSError as gone:
                 why = gone
                 self._forget(None)
+                time.sleep(_PAUSE_S * attempt)  # one that is being killed may accept connections for a moment
         if not self._is_told:
             self._is_told = True
             log.warning("haltline: %s: calls follow the fail policy: %s", self.session_id or "a session", why)

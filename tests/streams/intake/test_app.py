@@ -141,7 +141,7 @@ QUESTIONS: list[tuple[str, Any, int, str]] = [
     ("/v1/result", {"session_id": "s", "call_id": "c"}, 404, "expected a call of session s with a verdict"),
     ("/v1/traces", {"resourceSpans": 7}, 400, "expected an OTLP request"),
     ("/v1/verdict", ASKED | {"mode": "fast"}, 400, "mode: expected one of async, block"),
-    ("/v1/verdict", ASKED | {"mode": "local"}, 400, "got 'local': this intake decides by"),
+    ("/v1/verdict", ASKED | {"mode": "local"}, 400, "got 'local': this service decides by"),
     ("/v1/verdict", {"session_id": "u", "action": "a", "session_mode": 7}, 400, "session_mode: expected one of"),
     ("/v1/verdict", ASKED | {"loop_key": 7}, 400, "loop_key: expected a text, got 7"),
     ("/v1/verdict", ASKED | {"unread_from": 9}, 400, "args_digest: expected 8 to 64 hex"),

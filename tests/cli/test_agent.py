@@ -1,0 +1,173 @@
+"""`haltline agent` as a process: its socket, its files, and what a client meets when it is gone."""
+
+import contextlib
+import http.client
+import json
+import os
+import signal
+import socket
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from haltline.cli.agent.reaching import Reach
+from haltline.interventions.agent.frame.session import Allowed, Denied
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.service.client import Connection, ServiceSession
+from haltline.schemas.agent_service import Order
+from tests.waiting import wait_until
+
+LOOP = ["made", "made", "session_killed_loop_guard"]
+HALTLINE = (sys.executable, "-m", "haltline.cli")
+
+
+@pytest.fixture
+def environ() -> Iterator[dict[str, str]]:
+    """Short, for the path of a socket has a limit."""
+    with tempfile.TemporaryDirectory(prefix="hl", dir="/tmp") as name:
+        own = {"HALTLINE_RUN_DIR": f"{name}/run", "XDG_STATE_HOME": f"{name}/state", "HOME": name}
+        yield {**os.environ, **own, "HALTLINE_HOOK_IDLE_S": "60"}
+        for process in serving(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
+
+
+def serving(folder: str) -> list[int]:
+    """The processes with a socket in this folder."""
+    found = []
+    for entry in filter(lambda entry: entry.name.isdigit(), Path("/proc").iterdir()):
+        with contextlib.suppress(OSError):
+            words = (entry / "cmdline").read_bytes().decode(errors="replace")
+            variables = (entry / "environ").read_bytes().decode(errors="replace")
+            if f"HOME={folder}\0" in variables and ("cli.agent.service" in words or "\0agent\0" in words):
+                found.append(int(entry.name))
+    return found
+
+
+@contextlib.contextmanager
+def agent(environ: dict[str, str], *options: str) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """The service, and the lines that it prints when it serves."""
+    command = [*HALTLINE, "agent", "--local", *options]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            yield process, [process.stdout.readline().strip() for _ in range(2 if options else 1)]
+        finally:
+            process.kill()
+
+
+def delete(session: ServiceSession, call_id: str) -> str:
+    """What becomes of a delete that is made if it may be."""
+    try:
+        verdict = session.before(call_id, "delete_asset", {"asset_id": "fact_sales"})
+    except Refused as refused:
+        return refused.code
+    if isinstance(verdict, Denied):
+        return verdict.code
+    assert isinstance(verdict, Allowed)
+    session.after(verdict.call_id, "fact_sales still exists")
+    return "made"
+
+
+def test_it_serves_one_user_on_one_socket_with_a_key_for_http(environ: dict[str, str]) -> None:
+    with agent(environ, "--http", "0") as (process, (http_line, path)):
+        assert (stat.S_IMODE(os.stat(path).st_mode), stat.S_IMODE(Path(path).parent.stat().st_mode)) == (0o600, 0o700)
+        second = subprocess.run(
+            [*HALTLINE, "agent", "--local"], env=environ, capture_output=True, text=True, check=False
+        )
+        assert (second.returncode, "another process serves it" in second.stderr) == (1, True)
+        file = Path(path).with_suffix(".http")
+        kept = json.loads(file.read_text())
+        assert (stat.S_IMODE(file.stat().st_mode), kept["url"] in http_line) == (0o600, True)
+        own = {"Content-Type": "application/json", "Authorization": f"Bearer {kept['key']}"}
+        page, rebound = own | {"Origin": "https://a.example"}, own | {"Host": "a.example"}
+        statuses = []
+        for headers in ({"Content-Type": "application/json"}, page, rebound, own):
+            connection = http.client.HTTPConnection(kept["url"].removeprefix("http://"))
+            connection.request("POST", "/v2/begin", b'{"session_id": "s1"}', headers)
+            response = connection.getresponse()
+            statuses.append(response.status)
+            token = json.loads(response.read()).get("token")
+        assert statuses == [401, 403, 421, 200]
+        connection.request("GET", "/v2/orders", headers=own | {"Haltline-Token": token})
+        streamed = connection.getresponse()
+        over_socket = ServiceSession(lambda on_order: Connection(Path(path), on_order), {"session_id": "s1"})
+        assert [delete(over_socket, f"d{number}") for number in range(3)] == [
+            "made",
+            "made",
+            "session_killed_loop_guard",
+        ]
+        line = streamed.readline()
+        assert (line[:6], json.loads(line[6:])["order"]) == (b"data: ", "stop"), "one session, by two ways"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+        assert (Path(path).exists(), file.exists()) == (False, False)
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can be another user")
+def test_another_user_is_not_answered(environ: dict[str, str]) -> None:
+    with agent(environ) as (_, (path,)):
+        for folder in (Path(path).parent, Path(path).parent.parent):
+            folder.chmod(0o755)
+        Path(path).chmod(0o666)
+        with socket.socket(socket.AF_UNIX) as client:
+            os.seteuid(65534)
+            try:
+                client.connect(path)
+            finally:
+                os.seteuid(0)
+            answered = b""
+            with contextlib.suppress(ConnectionError):
+                client.sendall(b"{}\n")
+                answered = client.recv(9)
+            assert answered == b""
+
+
+def test_a_session_goes_on_in_a_service_that_was_started_anew_and_stays_stopped(environ: dict[str, str]) -> None:
+    orders: list[Order] = []
+    with mock.patch.dict(os.environ, environ, clear=True):
+        reach = Reach({}, os.environ | {"HALTLINE_MODE": "local"})
+        session = ServiceSession(reach, {"session_id": "s1"}, on_order=orders.append)
+        assert [delete(session, f"d{number}") for number in range(3)] == LOOP
+        wait_until(lambda: [one.order for one in orders] == ["stop"], "it is told")
+        (process,) = serving(environ["HOME"])
+        os.kill(process, signal.SIGKILL)
+        wait_until(lambda: not serving(environ["HOME"]), "the service is gone")
+        assert delete(session, "d4") == "session_killed_loop_guard", "by what it had stored"
+        assert delete(ServiceSession(reach, {"session_id": "s2"}), "d1") == "made"
+        assert len(serving(environ["HOME"])) == 1
+
+
+def test_without_a_service_calls_follow_the_fail_policy_by_what_they_would_run(
+    environ: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    def nowhere(_: object) -> Any:
+        raise ConnectionRefusedError("nobody serves")
+
+    session = ServiceSession(nowhere, {"session_id": "s1"})
+    assert delete(session, "d1") == "no_verdict"
+    for command, expected in (("ls /srv", Allowed), ("rm -rf /srv/data", Denied)):
+        assert isinstance(session.before(None, "Bash", {"command": command}), expected), command
+    assert [record.getMessage() for record in caplog.records] == [
+        "haltline: s1: calls follow the fail policy: nobody serves"
+    ]
+
+
+def test_a_line_that_is_no_request_is_answered_and_the_next_one_is_read(environ: dict[str, str]) -> None:
+    with agent(environ) as (_, (path,)), socket.socket(socket.AF_UNIX) as client:
+        client.connect(path)
+        client.sendall(b'{"id": 1, "verb": 5}\n{no json\n[1]\n{"id": 2, "verb": "begin"}\n')
+        answers = client.makefile()
+        found = [json.loads(answers.readline()) for _ in range(4)]
+        errors = sorted(one["error"]["problems"][0].partition(",")[0] for one in found if "error" in one)
+        assert errors[:2] == ["the line: expected an object", "the line: expected one JSON object"]
+        assert errors[2].startswith("verb: expected one of begin")
+        (begun,) = (one for one in found if one.get("id") == 2)
+        assert begun["result"]["answer"] == "allow"
