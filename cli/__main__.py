@@ -11,9 +11,12 @@ def main() -> None:
     try:
         before_agent = sys.argv[1 : sys.argv.index("--") if "--" in sys.argv else None]
         is_help = not {"-h", "--help"}.isdisjoint(before_agent)
-        # These read the file themselves: if it is invalid, only destructive calls are refused.
-        if not is_help and sys.argv[1:2] not in (["hook"], ["agent"], ["mcp-proxy"]):
-            settings_file.apply("".join(sys.argv[1:2]))
+        command = "".join(sys.argv[1:2])
+        if command == "agent" and any(word.partition("=")[0] == "--listen" for word in before_agent):
+            command = "intake"  # a service of other machines, with its section of the file
+        # The others read the file themselves: if it is invalid, only destructive calls are refused.
+        if not is_help and command not in {"hook", "agent", "mcp-proxy"}:
+            settings_file.apply(command)
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)
         sys.exit(2)

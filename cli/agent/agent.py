@@ -8,8 +8,10 @@ from typing import Annotated
 import typer
 
 from haltline.cli.common import Exit, fail, option_of
+from haltline.cli.services.intake import Served, serve_http, with_served
 
 
+@with_served
 def agent(
     *,
     local: Annotated[bool, typer.Option("--local", help="Decide here, without Kafka.")] = False,
@@ -25,15 +27,26 @@ def agent(
             metavar="PORT",
         ),
     ] = None,
+    listen: Annotated[
+        str | None,
+        typer.Option(
+            help="Instead of the socket: serve HTTP for agents of other machines at this address, as `haltline intake` "
+            "does. The options from --mode on are for this.",
+            metavar="HOST:PORT",
+        ),
+    ] = None,
+    served: Served,
 ) -> None:
     """Serve the agents of this user on a socket, until SIGTERM or Ctrl-C: hooks, MCP proxies, programs in any language.
 
     It prints the socket's path. A hook or a proxy with the same settings uses it, and starts one by itself where none
-    runs. docs/service.md has the messages. For other machines: haltline intake.
+    runs. docs/service.md has the messages.
 
     Exit codes: 0 after a clean stop; 1: another process serves this socket; 2: the configuration is wrong.
 
     Example: haltline agent --local
+
+    Example: haltline agent --listen 0.0.0.0:8765 --bootstrap kafka-1:9092 --keys keys.toml --tls-config tls.properties
     """
     from haltline.cli import settings_file
     from haltline.cli.agent.hook_request import OPTIONS, place
@@ -47,11 +60,18 @@ def agent(
     given = [word for name, value in values.items() if value is not None for word in (name, value)]
     given += ["--local"] if local else []
     try:
-        path = place(given, os.environ)
+        path = "" if listen is not None else place(given, os.environ)
         os.environ.update({OPTIONS[name]: value for name, value in values.items() if value is not None})
         if local:
             os.environ["HALTLINE_MODE"] = "local"
-        settings_file.apply("agent")
+        if listen is None:
+            settings_file.apply("agent")
+        else:
+            host, colon, port = listen.rpartition(":")
+            if not colon or not port.isdecimal():
+                fail(f"agent: --listen: expected HOST:PORT, got {listen!r}", Exit.USAGE)
+            serve_http("agent", {}, served, host.strip("[]"), int(port))
+            return
         from haltline.cli.agent.service import run
 
         if not run(Path(path), idle_s=None, http=http, say=lambda text: print(text, flush=True)):

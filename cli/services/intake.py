@@ -1,49 +1,80 @@
-"""`haltline intake`: an HTTP endpoint for agents in other languages. Needs the extra `intake`."""
+"""`haltline intake`: the local service's HTTP for agents of other machines, as `haltline agent --listen` serves it.
+
+Needs the extra `intake`.
+"""
 
 import os
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import typer
 
-from haltline.cli.cluster import with_guard
+from haltline.cli.cluster import with_guard, with_options
 from haltline.cli.common import Exit, MetricsHost, fail, option_of, token_in
 
 
-@with_guard(of_one_session=False)
-def intake(
-    *,
-    given: dict[str, Any],
-    mode: Annotated[
+@dataclass(frozen=True, kw_only=True)
+class Served:
+    """How HTTP is served for other machines."""
+
+    mode: Literal["async", "blocking", "local"] | None = None
+    budget: float | None = None
+    token_file: Path | None = None
+    keys: Path | None = None
+    tls_config: Path | None = None
+    metrics_port: int | None = None
+    metrics_host: str = "127.0.0.1"
+    until_stdin_ends: bool = False
+    max_sessions: int = 200
+
+
+_SERVED: Final[dict[str, Any]] = {
+    "mode": Annotated[
         Literal["async", "blocking", "local"] | None,
         typer.Option(
             help="Mode of sessions without one (blocking); local: decide in this process, for its own sessions alone."
         ),
-    ] = None,
-    budget: Annotated[float | None, typer.Option(help="Seconds to wait for a verdict (1).", metavar="S")] = None,
-    host: Annotated[str, option_of("intake.host")] = "127.0.0.1",
-    port: Annotated[int, option_of("intake.port")] = 8765,
-    token_file: Annotated[Path | None, option_of("intake.token_file")] = None,
-    keys: Annotated[Path | None, option_of("intake.keys")] = None,
-    tls_config: Annotated[
+    ],
+    "budget": Annotated[float | None, typer.Option(help="Seconds to wait for a verdict (1).", metavar="S")],
+    "token_file": Annotated[Path | None, option_of("intake.token_file")],
+    "keys": Annotated[Path | None, option_of("intake.keys")],
+    "tls_config": Annotated[
         Path | None,
         option_of(
             "intake.tls_config",
             more="ssl.certificate.location=..., ssl.key.location, ssl.key.password, and ssl.ca.location, the authority "
             "of certificates that clients must have.",
         ),
-    ] = None,
-    metrics_port: Annotated[
+    ],
+    "metrics_port": Annotated[
         int | None, typer.Option(help="Also serve /metrics, without the token, on this port.", metavar="PORT")
-    ] = None,
-    metrics_host: MetricsHost = "127.0.0.1",
-    until_stdin_ends: Annotated[
+    ],
+    "metrics_host": MetricsHost,
+    "until_stdin_ends": Annotated[
         bool,
         typer.Option("--until-stdin-ends", help="Also stop when standard input ends, as when the parent process ends."),
-    ] = False,
-    max_sessions: Annotated[int, typer.Option(help="Most sessions at a time.")] = 200,
+    ],
+    "max_sessions": Annotated[int, typer.Option(help="Most sessions at a time.")],
+}
+
+
+def with_served(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace the command's parameter `served`, a Served, by its options."""
+    return with_options("served", Served, _SERVED, vars(Served()))(command)
+
+
+@with_guard(of_one_session=False)
+@with_served
+def intake(
+    *,
+    given: dict[str, Any],
+    served: Served,
+    host: Annotated[str, option_of("intake.host")] = "127.0.0.1",
+    port: Annotated[int, option_of("intake.port")] = 8765,
 ) -> None:
     """Serve verdicts over HTTP, for agents in other languages, until SIGTERM or Ctrl-C.
 
@@ -81,11 +112,17 @@ def intake(
 
     Example: haltline intake --bootstrap kafka-1:9092 --port 8765
     """
+    serve_http("intake", given, served, host, port)
+
+
+def serve_http(command: str, given: dict[str, Any], served: Served, host: str, port: int) -> None:
+    """Serve until SIGTERM or Ctrl-C. `given`: settings of the guards, besides those of the environment."""
     from confluent_kafka import KafkaException
 
     from haltline.interventions.agent.settings import GuardSettings, read_named_values
 
-    chosen = given | {name: value for name, value in (("mode", mode), ("budget_s", budget)) if value is not None}
+    chosen = {"mode": served.mode, "budget_s": served.budget}
+    chosen = given | {name: value for name, value in chosen.items() if value is not None}
     try:
         from haltline.streams.intake.app import Intake
         from haltline.streams.intake.keys import read_keys
@@ -93,24 +130,25 @@ def intake(
         from haltline.streams.intake.tls import ServerTls
         from haltline.streams.runtime.health import MetricsServer
 
-        served = Intake(
+        serving = Intake(
             GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(os.environ), **chosen),
-            token=None if token_file is None else token_in(token_file),
-            keys=None if keys is None else read_keys(keys),
-            max_sessions=max_sessions,
-            holds_mode=mode is not None or "HALTLINE_MODE" in os.environ,
+            token=None if served.token_file is None else token_in(served.token_file),
+            keys=None if served.keys is None else read_keys(served.keys),
+            max_sessions=served.max_sessions,
+            holds_mode=served.mode is not None or "HALTLINE_MODE" in os.environ,
         )
-        tls = None if tls_config is None else ServerTls.of(read_named_values(tls_config), tls_config)
-        app = served.app()
+        config = served.tls_config
+        tls = None if config is None else ServerTls.of(read_named_values(config), config)
+        app = serving.app()
         with ExitStack() as stack:
-            if metrics_port is not None:
-                metrics = MetricsServer(metrics_host, metrics_port, served.exposition)
+            if served.metrics_port is not None:
+                metrics = MetricsServer(served.metrics_host, served.metrics_port, serving.exposition)
                 stack.callback(metrics.close)
-                print(f"haltline intake: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
-            serve(app, host, port, tls=tls, until_stdin_ends=until_stdin_ends)
+                print(f"haltline {command}: serves /metrics on port {metrics.port}", file=sys.stderr, flush=True)
+            serve(app, host, port, tls=tls, until_stdin_ends=served.until_stdin_ends)
     except ValueError as error:
         from haltline.interventions.agent.service.problems import bad_values
 
-        fail(f"intake: {'; '.join(bad_values(error).problems)}", Exit.USAGE)
+        fail(f"{command}: {'; '.join(bad_values(error).problems)}", Exit.USAGE)
     except (OSError, KafkaException) as error:
-        fail(f"intake: {error}", Exit.USAGE)
+        fail(f"{command}: {error}", Exit.USAGE)
