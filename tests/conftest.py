@@ -1,14 +1,18 @@
 """Brokers for the tests. Nothing starts before a test asks for it."""
 
+import contextlib
 import gc
 import logging
 import os
+import shutil
 import signal
 import sys
+import tempfile
 import threading
 import uuid
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
@@ -56,8 +60,19 @@ os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# What runs beside an agent starts a local service, which outlives it: in a folder of this run, with which it ends.
+_SERVICES = Path(tempfile.mkdtemp(prefix="hl", dir="/tmp"))
+os.environ["HALTLINE_RUN_DIR"] = str(_SERVICES)
+
 # A runner started in the background of a shell ignores Ctrl-C, and what it starts would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_sessionfinish() -> None:
+    for lock in _SERVICES.glob("*.lock"):
+        with contextlib.suppress(OSError, ValueError):
+            os.kill(int(lock.read_text()), signal.SIGTERM)
+    shutil.rmtree(_SERVICES, ignore_errors=True)
 
 
 _LONGEST = "tests/streams/test_chaos.py"

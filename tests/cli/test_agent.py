@@ -171,3 +171,12 @@ def test_a_line_that_is_no_request_is_answered_and_the_next_one_is_read(environ:
         assert errors[2].startswith("verb: expected one of begin")
         (begun,) = (one for one in found if one.get("id") == 2)
         assert begun["result"]["answer"] == "allow"
+
+
+def test_a_service_that_a_front_end_has_started_ends_after_its_last_session(environ: dict[str, str]) -> None:
+    variables = environ | {"HALTLINE_MODE": "local", "HALTLINE_HOOK_IDLE_S": "0.2"}
+    with mock.patch.dict(os.environ, variables, clear=True):
+        session = ServiceSession(Reach({}, os.environ), {"session_id": "s1"})
+        assert delete(session, "d1") == "made"
+        session.end()
+    wait_until(lambda: not serving(environ["HOME"]), "the service has ended")

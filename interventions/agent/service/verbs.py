@@ -135,17 +135,19 @@ class Verbs:
             client.until_s = self._clock() + min(client.lease_s, DISCONNECTED_S)
 
     async def keep_ending(self, ended: Callable[[], object] = lambda: None) -> None:
-        """End the sessions whose clients are gone, until cancelled; `ended` is called each time."""
+        """End the sessions whose clients are gone, until cancelled; `ended` is called when some have."""
         while True:
             await asyncio.sleep(_LOOKS_S)
-            await self.end_expired()
-            ended()
+            if await self.end_expired():
+                ended()
 
-    async def end_expired(self) -> None:
-        """End the sessions whose clients are gone."""
+    async def end_expired(self) -> int:
+        """End the sessions whose clients are gone. Returns the number of clients."""
         now_s = self._clock()
-        for token in [t for t, one in self._clients.items() if not one.connections and one.until_s <= now_s]:
+        gone = [token for token, one in self._clients.items() if not one.connections and one.until_s <= now_s]
+        for token in gone:
             await self._give_up(token)
+        return len(gone)
 
     async def close(self) -> None:
         """End all sessions."""
