@@ -13,7 +13,7 @@ def schemas(
         Path | None, typer.Option(help="Write one file for each topic into this folder.", metavar="DIR")
     ] = None,
 ) -> None:
-    """Print the JSON Schema of every topic's records, and of policy documents with the settings of every rule.
+    """Print the JSON Schema of every topic's records, of policy documents and of the local service's messages.
 
     An editor completes a policy that begins with: # yaml-language-server: $schema=build/schemas/policies.schema.json
 
@@ -23,9 +23,10 @@ def schemas(
 
     from haltline.cli.policy_option import read_plugins
     from haltline.schemas import wire
+    from haltline.schemas.agent_service import json_schema
     from haltline.streams.policy.json_schema import policy_schema
 
-    by_topic = wire.json_schemas() | {"policies": policy_schema(read_plugins())}
+    by_topic = wire.json_schemas() | {"policies": policy_schema(read_plugins()), "agent-service": json_schema()}
     if out is None:
         print_json(by_topic)
         return

@@ -6,6 +6,7 @@ The words are those of the Python guard: a call is proposed, answered, and ended
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
+from pydantic.json_schema import models_json_schema
 
 from haltline.schemas.events import Effect, Outcome, Task, Usage
 from haltline.schemas.record import Id, Part
@@ -145,4 +146,12 @@ class Order(Part):
     message: str | None = None
 
 
-VERBS: Final = {"begin": Begin, "propose": Propose, "end": End, "turn": Turn, "close": Close}
+VERBS: Final[dict[str, type[Part]]] = {"begin": Begin, "propose": Propose, "end": End, "turn": Turn, "close": Close}
+"""The model of each verb's fields."""
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of all messages, by the names of their models under `$defs`."""
+    models: list[type[Part]] = [*VERBS.values(), Begun, Answer, Order]
+    _, schema = models_json_schema([(model, "validation") for model in models], title="haltline agent")
+    return schema
