@@ -5,7 +5,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.acgp import scores
-from haltline.interventions.acgp.conditions import Unknown, compiled
 from haltline.interventions.acgp.scores import (
     TIERS,
     Dimension,
@@ -24,87 +23,11 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import WEIGHTS, Governed, TrustDebt
 from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core
-from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import T0_MS, call, cases, in_order, some
-from tests.interventions.cases import Story, found, proposed
+from tests.builders import T0_MS, cases, some
+from tests.interventions.cases import Story, Told, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 HOUR_S = 3600
-
-# Conditions
-
-SCOPE = {
-    "action": "transfer",
-    "args": {"amount": 700, "to": "test-7", "tags": ["a", "b"], "deep": {"er": 1.5}, "as_text": "700", "on": True},
-    "targets": ["account=9"],
-    "effect": "mutate",
-    "agent_id": "a1",
-    "session_id": "s1",
-    "mission_id": None,
-    "session": {"actions": 12, "events": 30},
-}
-
-
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ("args.amount > 500", True),
-        ("args.amount > 700", False),
-        ("args.amount >= 700 and args.amount <= 700", True),
-        ("args.as_text > 500", True),
-        ("args.amount == 700 or args.missing == 1", True),
-        ("not has(args.missing)", True),
-        ("has(args.missing) and args.missing > 3", False),
-        ('args.to matches "test-*"', True),
-        ('"a" in args.tags', True),
-        ("action in ['transfer', 'pay']", True),
-        ("len(args.tags) >= 2", True),
-        ('lower(action) == "transfer"', True),
-        ("args.deep.er < 2", True),
-        ("args.on", True),
-        ("not (args.amount > 500 and effect == 'mutate')", False),
-        ("mission_id == null", True),
-        ("'and' == \"and\"", True),
-    ],
-)
-def test_conditions(condition: str, expected: bool) -> None:
-    assert compiled(condition)(SCOPE) is expected
-
-
-@pytest.mark.parametrize(
-    ("condition", "why"),
-    [
-        ("args.missing > 3", "args.missing is missing"),
-        ("args.to > 3", "expected a number, got str"),
-        ("args.amount", "expected true or false, got int"),
-        ("3 in args.amount", "expected a list or a text after 'in', got int"),
-        ("args.amount matches '*'", "expected texts on both sides of 'matches'"),
-        ("args.deep.er.deeper == 1", "args.deep.er.deeper is missing"),
-    ],
-)
-def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
-    with pytest.raises(Unknown, match=why):
-        compiled(condition)(SCOPE)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "", "args.amount >", "amount > 5", "args.amount > 5 6", "(args.on", "exec('rm')", "args.amount = 5",
-        "__import__('os')", "args.on and", "1 if args.on else 2", "args[0]", "lambda: 1", "[1,", "not", "{}",
-        "(" * 40 + "args.on" + ")" * 40,
-    ],
-)  # fmt: skip
-def test_what_is_no_condition_is_refused(condition: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        compiled(condition)
-
-
-def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> None:
-    text = "interventions:\n  acgp:\n    - tripwires:\n        - id: t1\n          condition: amount > 5\n"
-    with pytest.raises(BadPolicy, match=r"policy:5: interventions\.acgp\.0\.tripwires\.0\.condition: expected a path"):
-        parse_policy(text)
 
 
 def test_the_published_thresholds_of_tier_2() -> None:
@@ -165,12 +88,16 @@ def governed(**fields: Any) -> Story:
     return Story(Policy.model_validate({"interventions": {"acgp": [fields]}}))
 
 
+def told(**fields: Any) -> Told:
+    return Told(interventions={"acgp": [fields]})
+
+
 WIRE = {"id": "large", "kind": "financial", "when": {"tool": "transfer"}, "condition": "args.amount > 500"}
 HALT = {**WIRE, "on_fail": {"decision": "halt", "reason": "more than the agent may move"}}
 
 
-def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
-    return proposed(second, "transfer", args={} if amount is None else {"amount": amount}, **more)
+def transfer(amount: float | None, second: float = 0, **more: Any) -> dict[str, Any]:
+    return {"second": second, "action": "transfer", "args": {} if amount is None else {"amount": amount}, **more}
 
 
 @cases(
@@ -185,10 +112,10 @@ def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
     },
 )
 def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | None) -> None:
-    result = governed(tripwires=[wire]).tell(0, event=transfer(amount))
+    result = told(tripwires=[wire]).tell(**transfer(amount))
     assert (None if result is None else result.level) is level
     if result is not None:
-        code = "session_killed_acgp" if level is Level.KILL else "tripwire_large"
+        code = "session_killed_tripwire_large" if level is Level.KILL else "tripwire_large"
         assert (result.code, governance(result).tripwire) == (code, "large")
 
 
@@ -198,11 +125,11 @@ def governance(decision: Decision | None) -> Governance:
 
 def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_condition_nor_reason() -> None:
     wires = [{**WIRE, "id": "mild", "on_fail": {"decision": "nudge"}}, HALT, {**WIRE, "id": "last"}]
-    result = some(governed(tripwires=wires).tell(0, event=transfer(501)))
+    result = some(told(tripwires=wires).tell(**transfer(501)))
     assert (result.level, result.reason) == (Level.KILL, "tripwire large: more than the agent may move")
-    assert governance(result).steps[0] == "tripwires: halt"
+    assert governance(result).steps[0] == "rules: halt"
     assert some(governance(result).ticket).kind == "halt"
-    message = some(governed(tripwires=[WIRE]).tell(0, event=transfer(501))).message
+    message = some(told(tripwires=[WIRE]).tell(**transfer(501))).message
     assert message == "This action was refused. Do not try to reach the same result another way; report it instead."
 
 
@@ -219,7 +146,7 @@ def test_a_kill_of_a_rule_that_is_no_tripwire_blocks_and_the_loop_guards_is_one(
     rule = Rule(levels={CRITICAL: Level.KILL})
     result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=rule))
     assert (result.level, result.detector) == (Level.BLOCK, "repetition")
-    assert some(result.choice).why == "acgp: only a tripwire halts: BLOCK"
+    assert some(result.choice).why == "acgp: only a halting rule halts: BLOCK"
     reported = governed()
     result = some(reported.tell(0, found(CRITICAL, "destructive_repeat")))
     assert (result.level, governance(result).tripwire) == (Level.KILL, "destructive_repeat")
@@ -237,34 +164,31 @@ def test_a_flag_makes_a_ticket_and_debt_harder_decisions_but_never_a_halt() -> N
     result = some(governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW})))
     assert (result.level, governance(result).intervention, result.flag) == (Level.ALLOW, "ok", True)
     assert governance(result).ticket is not None
-    reported = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
-    decisions = [reported.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
+    reported = told(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
+    decisions = [reported.tell(**transfer(501, 60 * n)) for n in range(12)]
     history = [(some(one).level.value, governance(one).standing) for one in decisions]
     assert history[:4] == [("PAUSE", "normal")] * 3 + [("PAUSE", "elevated_monitoring")]
     assert ("BLOCK", "restricted_mode") in history
     assert history[-1] == ("BLOCK", "re_tiering_review")
-    assert reported.standing.killed is None
-    reported = governed(tripwires=[WIRE])
-    tickets = [governance(reported.tell(n, event=transfer(501, n))).ticket for n in range(8)]
+    assert reported.state.control.killed is None
+    reported = told(tripwires=[WIRE])
+    tickets = [governance(reported.tell(**transfer(501, n))).ticket for n in range(8)]
     assert [ticket.kind for ticket in tickets if ticket is not None].count("re_tiering") == 1
 
 
 def test_who_is_not_governed_is_decided_as_always_and_leaving_out_ones_name_does_not_help() -> None:
-    fields = {"agent": "trader-*", "tripwires": [HALT]}
-    reported = governed(**fields)
-    assert reported.tell(0, event=transfer(501)) is None
-    assert some(reported.tell(1, event=transfer(501, 1, agent_id="trader-7"))).level is Level.KILL
-    core = Core(Policy.model_validate({"interventions": {"acgp": [fields]}}))
-    state = core.on_event(None, proposed(0, "look", agent_id="trader-7")).state
-    assert some(core.on_event(state, transfer(501, 1, agent_id="unknown")).decision).level is Level.KILL
+    reported = told(agent="trader-*", tripwires=[HALT])
+    assert reported.tell(**transfer(501)) is None
+    reported.tell(1, action="look", agent_id="trader-7")
+    assert some(reported.tell(**transfer(501, 2, agent_id="unknown"))).level is Level.KILL
 
 
 def test_in_shadow_it_only_records_what_it_would_do_and_shadow_rules_count_for_nothing() -> None:
-    reported = governed(mode="shadow", tripwires=[HALT])
-    result = some(reported.tell(0, event=transfer(501)))
+    reported = told(mode="shadow", tripwires=[HALT])
+    result = some(reported.tell(**transfer(501)))
     assert (result.level, result.would, result.mode) == (Level.ALLOW, Level.KILL, Mode.SHADOW)
     assert result.would_do == "the session stopped"
-    assert reported.standing.killed is None
+    assert reported.state.control.killed is None
     result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW)))
     assert (result.level, governance(result).ctq, governance(result).trust_debt) == (Level.ALLOW, 1.0, 0.0)
 
@@ -293,14 +217,3 @@ def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[A
         )
         assert result is None or result.level < Level.KILL
         assert result is None or result.governance is None or result.governance.intervention != "halt"
-
-
-def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
-    core = Core(Policy.model_validate({"interventions": {"acgp": [{"tripwires": [HALT]}]}}))
-    state, levels = None, []
-    for event in in_order(call(n * 10, "transfer", args={"amount": amount}) for n, amount in enumerate((10, 600, 10))):
-        outcome = core.on_event(state, event)
-        state = outcome.state
-        levels.append(outcome.decision and outcome.decision.level)
-    assert levels == [None, None, Level.KILL, None, Level.KILL, None]
-    assert some(some(state).control.killed).reason == "tripwire large: more than the agent may move"

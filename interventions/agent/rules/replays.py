@@ -6,7 +6,7 @@ No result of a failed call is stored: it may be repeated. While the first call r
 from collections import OrderedDict
 from typing import Any, NamedTuple
 
-from haltline.interventions.agent.rules.objection import IN_FLIGHT, Objection
+from haltline.interventions.author_rules.objection import IN_FLIGHT, Objection
 
 _MAX_KEPT = 4096
 
@@ -26,9 +26,10 @@ class Replays:
         self._ttl_ms = ttl_s * 1000
         self._max_kept = max_kept
         self._kept: OrderedDict[tuple[str, str], Kept] = OrderedDict()
-        self._running: set[tuple[str, str]] = set()
+        self._running: dict[tuple[str, str], str] = {}
+        """The id of the call that runs, by action and key."""
 
-    def begin(self, action: str, key: str, now_ms: int) -> Kept | Objection | None:
+    def begin(self, call_id: str, action: str, key: str, now_ms: int) -> Kept | Objection | None:
         """Return the stored result; or why the call must wait; or None: make the call, then call `end`."""
         at = (action, key)
         if at in self._running:
@@ -38,16 +39,18 @@ class Replays:
             if now_ms - kept.at_ms <= self._ttl_ms:
                 return kept
             del self._kept[at]
-        self._running.add(at)
+        self._running[at] = call_id
         return None
 
     def forget(self) -> None:
         """Clear the stored results; running calls still run."""
         self._kept.clear()
 
-    def end(self, action: str, key: str, kept: Kept | None) -> None:
-        """End the call; `kept` is None if it failed or was not made."""
-        self._running.discard((action, key))
+    def end(self, call_id: str, action: str, key: str, kept: Kept | None) -> None:
+        """End the call, if it runs; `kept` is None if it failed or was not made."""
+        if self._running.get((action, key)) != call_id:
+            return
+        del self._running[action, key]
         if kept is None:
             return
         self._kept[action, key] = kept

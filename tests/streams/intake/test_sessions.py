@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from haltline.interventions.agent import ClientRules
 from haltline.interventions.agent.frame.session import FrameworkSession
-from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.streams.intake.connections import MAX_HEADER_BYTES, Connections

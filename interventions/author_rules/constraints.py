@@ -12,8 +12,8 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
-from haltline.interventions.agent.rules.objection import ARGUMENTS, Objection
-from haltline.interventions.agent.rules.settings import Arguments, Constraint, compiled
+from haltline.interventions.author_rules.objection import ARGUMENTS, Objection
+from haltline.schemas.author_rules import Arguments, Constraint, compiled
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),

@@ -1,0 +1,221 @@
+"""The rules that an agent's author can set for its calls. The names are those of Agent Sentinel's policy."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from operator import add
+from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
+
+from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+
+from haltline.schemas import expressions as re
+from haltline.schemas.intervening import Glob, Tripwire
+from haltline.schemas.record import Part
+
+RUN_STARTED: Final = "run_started"
+"""The action of the heartbeat with which a guard reports that the next run begins."""
+
+_T = TypeVar("_T")
+MAX_ENTRIES: Final = 1024
+
+
+@lru_cache(maxsize=1024)
+def compiled(pattern: str) -> re.Pattern[str]:
+    """Return the compiled expression."""
+    return re.compile_given(pattern)
+
+
+def _valid(pattern: str) -> str:
+    try:
+        compiled(pattern)
+    except re.error as error:
+        raise ValueError(f"expected a regular expression, got {pattern!r}: {error}") from error
+    return pattern
+
+
+Pattern = Annotated[str, Field(max_length=4096), AfterValidator(_valid)]
+"""The text of a regular expression."""
+Usd = Annotated[float, Field(ge=0, le=1e12)]
+Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
+_Percent = Annotated[float, Field(gt=0, lt=100)]
+
+
+class RateLimit(Part):
+    """The maximum number of calls in any window of this length."""
+
+    max_count: Annotated[int, Field(ge=0, le=10_000)]
+    """The most calls; 0: none."""
+    window_seconds: Seconds
+    """The length of the window."""
+
+
+class Constraint(Part):
+    """Constraints of one argument."""
+
+    type: Literal["string", "number", "integer", "boolean", "array", "object", "null"] | None = None
+    """Its type, as in JSON Schema."""
+    minimum: float | None = None
+    """The least number."""
+    maximum: float | None = None
+    """The greatest number."""
+    enum: tuple[Any, ...] | None = None
+    """Its possible values."""
+    pattern: Pattern | None = None
+    """A regular expression that must match somewhere in the text."""
+    max_length: Annotated[int, Field(ge=0)] | None = None
+    """The greatest length of a text or a list."""
+
+
+class Arguments(Part):
+    """Constraints of a tool's arguments."""
+
+    required: tuple[str, ...] = ()
+    """Arguments that every call must have."""
+    properties: Annotated[dict[str, Constraint], Field(max_length=256)] = Field(default_factory=dict)
+    """Constraints by argument."""
+
+
+class LoopRule(Part):
+    """The same call this often in this time is a loop; refused attempts count as well."""
+
+    action: Glob = "*"
+    """A glob over names of tools."""
+    threshold: Annotated[int, Field(ge=2, le=1000)] = 5
+    """This many equal calls are a loop."""
+    window_seconds: Seconds = 10.0
+    """Within this time."""
+    arg_exclude: tuple[str, ...] = ()
+    """Arguments to ignore, as they vary."""
+
+
+_ONE, _SEVERAL = Tag("one"), Tag("several")
+_BY_SHAPE = Discriminator(lambda value: "several" if isinstance(value, list | tuple) else "one")
+_Several: TypeAlias = Annotated[tuple[_T, ...], Field(max_length=MAX_ENTRIES)]
+Prices: TypeAlias = Annotated[dict[Glob, Usd], Field(max_length=MAX_ENTRIES)]
+
+
+class CallRules(Part):
+    """All rules. Names of actions are globs; amounts are US dollars.
+
+    Raises ValueError (pydantic's) for invalid values.
+    """
+
+    session_budget: Usd | None = None
+    """The maximum cost of the session."""
+    run_budget: Usd | None = None
+    """The maximum cost of one run; `Guard.begin_run` starts the next."""
+    action_budgets: Prices = Field(default_factory=dict)
+    """The maximum cost of all matching calls in the session."""
+    budget_warning_thresholds: tuple[_Percent, ...] = (80.0,)
+    """Percentages of a budget at which the agent gets a hint, once each."""
+    prices: Prices = Field(default_factory=dict)
+    """The cost of a call that does not report its own."""
+    denied_actions: tuple[Glob, ...] = ()
+    """Tools that are refused, under any server's prefix."""
+    allowed_actions: tuple[Glob, ...] | None = None
+    """The only tools that are allowed; left out: all."""
+    also_allowed: tuple[tuple[Glob, ...], ...] = ()
+    """Further lists, each of which must contain an action: the result of merging several."""
+    rate_limits: Annotated[
+        dict[Glob, Annotated[Annotated[RateLimit, _ONE] | Annotated[_Several[RateLimit], _SEVERAL], _BY_SHAPE]],
+        Field(max_length=MAX_ENTRIES),
+    ] = Field(default_factory=dict)
+    """The most calls of a tool in a time; one limit or several."""
+    argument_constraints: Annotated[
+        dict[Glob, Annotated[Annotated[Arguments, _ONE] | Annotated[_Several[Arguments], _SEVERAL], _BY_SHAPE]],
+        Field(max_length=MAX_ENTRIES),
+    ] = Field(default_factory=dict)
+    """What the arguments of a tool may be."""
+    evidence_requirements: Annotated[dict[Glob, tuple[Glob, ...]], Field(max_length=MAX_ENTRIES)] = Field(
+        default_factory=dict
+    )
+    """Actions that must have succeeded before in this run."""
+    evidence_max_age_seconds: Annotated[dict[Glob, Seconds], Field(max_length=MAX_ENTRIES)] = Field(
+        default_factory=dict
+    )
+    """By the action that requires the evidence."""
+    loop_rules: Annotated[tuple[LoopRule, ...], Field(max_length=256)] = ()
+    """Repetitions of the same call."""
+    strict_mode: bool = True
+    """False: refusals are only hints to the agent."""
+
+    @model_validator(mode="after")
+    def _ages_of_something(self) -> Self:
+        for action in self.evidence_max_age_seconds:
+            if action not in self.evidence_requirements:
+                raise ValueError(
+                    f"evidence_max_age_seconds: {action}: expected one of evidence_requirements, got another"
+                )
+        return self
+
+    def merged(self, other: "CallRules") -> Self:
+        """Return the stricter of both: lowest budgets, all denials, only what both allow, highest prices."""
+        lists = [*self.also_allowed, *other.also_allowed]
+        lists += [rules.allowed_actions for rules in (self, other) if rules.allowed_actions is not None]
+        fields = self.__class__.model_fields
+        values = {n: both(getattr(self, n), getattr(other, n)) for n, both in _STRICTER.items() if n in fields}
+        return self.__class__(**values, allowed_actions=lists[0] if lists else None, also_allowed=tuple(lists[1:]))
+
+
+def several(value: _T | tuple[_T, ...]) -> tuple[_T, ...]:
+    """Return what is written as one value or a list as a tuple."""
+    return value if isinstance(value, tuple) else (value,)
+
+
+class AuthorRules(CallRules):
+    """The rules of the agent's author for some agents or sessions; of several that match, the stricter value counts."""
+
+    agent: Glob = "*"
+    """A glob over ids of agents."""
+    session: Glob = "*"
+    """A glob over ids of sessions."""
+    tripwires: Annotated[tuple[Tripwire, ...], Field(max_length=256)] = ()
+    """Conditions that no call may meet, whatever `strict_mode` says; each is the rule `tripwire_ID`."""
+
+    @model_validator(mode="after")
+    def _bounded(self) -> Self:
+        counts = sum(limit.max_count for limits in self.rate_limits.values() for limit in several(limits))
+        counts += sum(loop.threshold for loop in self.loop_rules)
+        if counts > MAX_TIMES:
+            raise ValueError(f"expected rate_limits and loop_rules of at most {MAX_TIMES} calls in all, got {counts}")
+        return self
+
+
+MAX_TIMES: Final = 20_000
+"""The most calls whose times the limits of one entry keep in a session's state."""
+
+PARTS: Final = (RateLimit, Constraint, Arguments, LoopRule, AuthorRules)
+"""Every part of a policy that this module defines."""
+
+
+def _least(one: float | None, other: float | None) -> float | None:
+    return min((value for value in (one, other) if value is not None), default=None)
+
+
+def _all(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys((*one, *other)))
+
+
+def _by_key(both: Callable[[Any, Any], Any]) -> Callable[[Any, Any], dict[str, Any]]:
+    return lambda one, other: {
+        **one,
+        **other,
+        **{name: both(one[name], other[name]) for name in one.keys() & other.keys()},
+    }
+
+
+_STRICTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
+    "session_budget": _least,
+    "run_budget": _least,
+    "action_budgets": _by_key(min),
+    "budget_warning_thresholds": _all,
+    "prices": _by_key(max),
+    "denied_actions": _all,
+    "rate_limits": _by_key(lambda one, other: _all(several(one), several(other))),
+    "argument_constraints": _by_key(lambda one, other: add(several(one), several(other))),
+    "evidence_requirements": _by_key(_all),
+    "evidence_max_age_seconds": _by_key(min),
+    "loop_rules": _all,
+    "idempotency_ttl_seconds": min,
+    "strict_mode": max,
+}
+"""By rule: the stricter of two values; lists of allowed actions apply side by side."""

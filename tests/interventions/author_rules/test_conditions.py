@@ -1,0 +1,69 @@
+import pytest
+
+from haltline.interventions.author_rules.conditions import Unknown, compiled
+
+SCOPE = {
+    "action": "transfer",
+    "args": {"amount": 700, "to": "test-7", "tags": ["a", "b"], "deep": {"er": 1.5}, "as_text": "700", "on": True},
+    "targets": ["account=9"],
+    "effect": "mutate",
+    "agent_id": "a1",
+    "session_id": "s1",
+    "mission_id": None,
+    "session": {"actions": 12, "events": 30},
+}
+
+
+@pytest.mark.parametrize(
+    ("condition", "expected"),
+    [
+        ("args.amount > 500", True),
+        ("args.amount > 700", False),
+        ("args.amount >= 700 and args.amount <= 700", True),
+        ("args.as_text > 500", True),
+        ("args.amount == 700 or args.missing == 1", True),
+        ("not has(args.missing)", True),
+        ("has(args.missing) and args.missing > 3", False),
+        ('args.to matches "test-*"', True),
+        ('"a" in args.tags', True),
+        ("action in ['transfer', 'pay']", True),
+        ("len(args.tags) >= 2", True),
+        ('lower(action) == "transfer"', True),
+        ("args.deep.er < 2", True),
+        ("args.on", True),
+        ("not (args.amount > 500 and effect == 'mutate')", False),
+        ("mission_id == null", True),
+        ("'and' == \"and\"", True),
+    ],
+)
+def test_conditions(condition: str, expected: bool) -> None:
+    assert compiled(condition)(SCOPE) is expected
+
+
+@pytest.mark.parametrize(
+    ("condition", "why"),
+    [
+        ("args.missing > 3", "args.missing is missing"),
+        ("args.to > 3", "expected a number, got str"),
+        ("args.amount", "expected true or false, got int"),
+        ("3 in args.amount", "expected a list or a text after 'in', got int"),
+        ("args.amount matches '*'", "expected texts on both sides of 'matches'"),
+        ("args.deep.er.deeper == 1", "args.deep.er.deeper is missing"),
+    ],
+)
+def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
+    with pytest.raises(Unknown, match=why):
+        compiled(condition)(SCOPE)
+
+
+@pytest.mark.parametrize(
+    "condition",
+    [
+        "", "args.amount >", "amount > 5", "args.amount > 5 6", "(args.on", "exec('rm')", "args.amount = 5",
+        "__import__('os')", "args.on and", "1 if args.on else 2", "args[0]", "lambda: 1", "[1,", "not", "{}",
+        "(" * 40 + "args.on" + ")" * 40,
+    ],
+)  # fmt: skip
+def test_what_is_no_condition_is_refused(condition: str) -> None:
+    with pytest.raises(ValueError, match="expected"):
+        compiled(condition)
