@@ -5,17 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.acgp import scores
-from haltline.interventions.acgp.scores import (
-    TIERS,
-    Dimension,
-    Intervention,
-    TrustLevel,
-    by_risk,
-    ctq,
-    debt_at,
-    scores_of,
-    trust_level,
-)
+from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, TrustLevel
 from haltline.interventions.state.intervention_history import Trust
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import Effect
@@ -32,15 +22,15 @@ HOUR_S = 3600
 
 def test_the_published_thresholds_of_tier_2() -> None:
     published = {0.0: "ok", 0.25: "ok", 0.250001: "nudge", 0.40: "nudge", 0.55: "escalate", 0.56: "block", 1.0: "block"}
-    assert {risk: by_risk(risk, TIERS[2]) for risk in published} == published
+    assert {risk: scores.by_risk(risk, TIERS[2]) for risk in published} == published
     for score, expected in ((1.0, "ok"), (0.5, "escalate")):
-        assert ctq(dict.fromkeys(Dimension, score)) == score
-        assert by_risk(round(1 - score, 9), TIERS[2]) == expected
+        assert scores.ctq(dict.fromkeys(Dimension, score)) == score
+        assert scores.by_risk(round(1 - score, 9), TIERS[2]) == expected
 
 
 @given(st.floats(0, 1))
 def test_a_higher_tier_is_never_more_lenient_and_none_halts(risk: float) -> None:
-    by_tier = [by_risk(risk, TIERS[tier]) for tier in range(6)]
+    by_tier = [scores.by_risk(risk, TIERS[tier]) for tier in range(6)]
     assert by_tier == sorted(by_tier)
     assert Intervention.HALT not in by_tier
 
@@ -54,7 +44,7 @@ def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
 def test_what_the_agents_side_says_of_itself_lowers_a_score_and_never_raises_it() -> None:
     said = {"grounding": 1.0, "ethical": 0.4, "unknown": 0.0, "context": True}
     expected = dict.fromkeys(Dimension, 1.0) | {"grounding": 0.2, "ethical": 0.4}
-    assert scores_of([found(HIGH, "hallucination")], said) == expected
+    assert scores.scores_of([found(HIGH, "hallucination")], said) == expected
 
 
 # Trust debt
@@ -75,13 +65,13 @@ def test_debt_adds_up(interventions: list[str], debt: float, standing: TrustLeve
     state = Trust(at_ms=T0_MS)
     for one in interventions:
         scores.add(state, scores.added(Intervention(one), None, DEBT), T0_MS, DEBT)
-    assert (state.debt, trust_level(state.debt, DEBT)) == (debt, standing)
+    assert (state.debt, scores.trust_level(state.debt, DEBT)) == (debt, standing)
 
 
 def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_none() -> None:
     state = Trust(debt=2.0, at_ms=T0_MS)
-    assert round(debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
-    assert debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
+    assert round(scores.debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
+    assert scores.debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
 
 
 def governed(**fields: Any) -> Story:

@@ -4,6 +4,7 @@ import pytest
 
 from haltline import Guard
 from haltline.interventions.author_rules.evaluation import Rules
+from haltline.interventions.author_rules.objection import Objection
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import Kind
 from haltline.streams.policy.loader import BadPolicy, parse_policy
@@ -53,8 +54,12 @@ CUT: list[dict[str, Any]] = [{"action": "look", "args": {"q": "the same [cut]"},
         ),
         "a rate, under every server's prefix": (MAIL, ["send_mail", "mcp__a__send_mail"], [None, "rate_limited"]),
         "a loop, of arguments that were cut": ({"loop_rules": [{"threshold": 2}]}, CUT, [None, None, "loop_detected"]),
-        "an argument": (
-            {"argument_constraints": {"pay": {"required": ["to"]}}}, ["pay"], ["argument_constraint_violated"],
+        "what is denied, under every server's prefix": (
+            {"denied_actions": ["delete_*"]}, ["mcp__a__deleteIt", "a.delete-it"], ["denied_action"] * 2,
+        ),
+        "a list, under the whole name only": (
+            {"allowed_actions": ["*_it", "look"], "denied_actions": ["see*"]}, ["do_it", "mcp__a__look", "see_it"],
+            [None, "not_in_allowlist", "denied_action"],
         ),
         "not strict: each call gets its hint": (
             {**MAIL, "strict_mode": False}, ["send_mail"] * 3, [None, "rate_limited", "rate_limited"],
@@ -67,15 +72,16 @@ def test_a_policys_rules(entry: dict[str, Any], calls: list[Any], codes: list[st
 
 
 def test_a_refusal_is_of_one_call_with_the_text_of_the_guard_and_no_strategy_softens_it() -> None:
-    told = Calls({"denied_actions": ["drop_*"]}, interventions={"strategy": "progressive"})
-    refused = some(told.call("drop_table"))
-    assert (refused.level, refused.detector, some(refused.remediation).reason_code) == (
-        Level.BLOCK, "author_rules", "DENIED_ACTION",
-    )  # fmt: skip
-    assert refused.message.startswith("This tool must not be used here.")
-    assert told.call("look") is None
-    hinted = some(Calls({"denied_actions": ["drop_*"], "strict_mode": False}).call("drop_table"))
-    assert (hinted.level, hinted.code) == (Level.NUDGE, "denied_action")
+    constraints = {"pay": {"required": ["to", "usd"], "properties": {"note": {"type": "string"}}}}
+    told = Calls({"argument_constraints": constraints}, interventions={"strategy": "progressive"})
+    refused = some(told.call("pay", args={"to": None, "note": 3}))
+    assert (refused.level, refused.detector) == (Level.BLOCK, "author_rules")
+    violations = ("to is required", "usd is required", "note must be of type string")
+    assert some(refused.remediation).argument_violations == violations, "all at once"
+    assert refused.message == Objection(refused.code, "", argument_violations=violations).message
+    assert told.call("pay", args={"to": "a", "usd": 1}) is None
+    told = Calls({"argument_constraints": constraints, "strict_mode": False})
+    assert some(told.call("pay")).level is Level.NUDGE
 
 
 def test_of_several_entries_the_stricter_value_counts_and_a_run_begins_where_the_guard_says_so() -> None:
