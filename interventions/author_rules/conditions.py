@@ -1,22 +1,24 @@
 """The conditions of tripwires, such as `args.amount > 500 and not (args.account matches "test-*")`.
 
-A small language: the only names are those of the call, the only functions `has`, `len` and `lower`, and every condition
-ends after at most as many steps as it has tokens. Python's `eval` guarantees none of this, and the expression languages
-that do (CEL) need a parser generator for what is one page here.
+They are read by Python's parser, and nothing of them is run by Python: the only names are those of the call, the only
+functions `has`, `len` and `lower`, and every condition ends after at most as many steps as it has parts.
 
-    condition   = and { "or" and } ;  and = not { "and" not } ;  not = [ "not" ] comparison
+    condition   = [ "not" ] comparison | condition ( "and" | "or" ) condition | "(" condition ")"
     comparison  = value [ ( "==" | "!=" | "<" | "<=" | ">" | ">=" | "in" | "matches" ) value ]
     value       = number | text | true | false | null | list | path | function "(" value ")" | "(" condition ")"
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import ast
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 from haltline.schemas import expressions as re
 
 MAX_DEPTH: Final = 32
-"""Maximum nesting of parentheses."""
+"""Maximum nesting of conditions and lists."""
 
 ROOTS: Final = frozenset({"action", "args", "targets", "effect", "agent_id", "session_id", "mission_id", "session"})
 """The first names of paths."""
@@ -26,11 +28,10 @@ Condition: TypeAlias = Callable[[Scope], bool]
 _Value: TypeAlias = Callable[[Scope], Any]
 
 _TOKEN: Final = re.compile(
-    r"""(?<!\s)\s*+(?:(?P<number>(?<![\d.])-?\d+(?:\.\d+)?(?![\w.]))|(?<!\\)(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')"""
-    r"""|(?P<name>[A-Za-z_]\w*(?:\.[\w-]+)*)|(?P<sign>==|!=|<=|>=|<|>|\(|\)|\[|\]|,))""",
+    r"""(?<!\\)(?P<text>"(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+')|(?<![\w.])[A-Za-z_]\w*(?:\.[\w-]+)*""", re.DOTALL
 )
-_WORDS: Final = {"true": True, "false": False, "null": None}
-_RESERVED: Final = frozenset({"and", "or", "not", "in", "matches"})
+_WORDS: Final = {"true": "True", "false": "False", "null": "None", "matches": "@"}
+"""What is written otherwise in Python."""
 
 
 class Unknown(Exception):
@@ -42,9 +43,10 @@ def compiled(text: str, roots: frozenset[str] = ROOTS) -> Condition:
 
     Raises: ValueError: it is invalid; states where, what was expected and what was received.
     """
-    parser = _Parser(text, roots)
-    value = parser.any_of(0)
-    parser.end()
+    try:
+        value = _read(ast.parse(f"({_TOKEN.sub(_as_python, text)})", mode="eval").body, roots)
+    except (SyntaxError, MemoryError, RecursionError):
+        raise ValueError(f"expected a condition, got {text!r:.120}") from None
 
     def condition(scope: Scope) -> bool:
         return _truth(value(scope))
@@ -52,121 +54,58 @@ def compiled(text: str, roots: frozenset[str] = ROOTS) -> Condition:
     return condition
 
 
-class _Parser:
-    def __init__(self, text: str, roots: frozenset[str]) -> None:
-        self._text = text
-        self._roots = roots
-        self._tokens = _tokens(text)
-        self._at = 0
+def _as_python(token: "re.Match[str]") -> str:
+    """Return a text or a word as Python writes it; a path is one subscript for each step, which may have a hyphen."""
+    if token["text"] is not None:
+        return repr(re.sub(r"\\(.)", r"\1", token[0][1:-1]))
+    first, *steps = token[0].split(".")
+    return _WORDS.get(token[0]) or "".join((first, *(f"[{step!r}]" for step in steps)))
 
-    def any_of(self, depth: int) -> _Value:
-        parts = [self._all_of(depth)]
-        while self._take("or"):
-            parts.append(self._all_of(depth))
-        return parts[0] if len(parts) == 1 else lambda scope: any(_truth(part(scope)) for part in parts)
 
-    def _all_of(self, depth: int) -> _Value:
-        parts = [self._negated(depth)]
-        while self._take("and"):
-            parts.append(self._negated(depth))
-        return parts[0] if len(parts) == 1 else lambda scope: all(_truth(part(scope)) for part in parts)
-
-    def _negated(self, depth: int) -> _Value:
-        negated = False
-        while self._take("not"):
-            negated = not negated
-        value = self._comparison(depth)
-        return (lambda scope: not _truth(value(scope))) if negated else value
-
-    def _comparison(self, depth: int) -> _Value:
-        left = self._value(depth)
-        sign = self._peek()
-        if sign not in _COMPARE:
-            return left
-        self._at += 1
-        right = self._value(depth)
-        compare = _COMPARE[sign]
-        return lambda scope: compare(left(scope), right(scope))
-
-    def _value(self, depth: int) -> _Value:
-        if depth > MAX_DEPTH:
-            raise ValueError(f"expected at most {MAX_DEPTH} parentheses in each other, got more")
-        kind, token = self._next()
-        if kind == "number":
-            number = float(token) if "." in token else int(token)
-            return lambda _: number
-        if kind == "text":
-            text = re.sub(r"\\(.)", r"\1", token[1:-1])
-            return lambda _: text
-        if token == "(":
-            inner = self.any_of(depth + 1)
-            self._want(")")
-            return inner
-        if token == "[":
-            return self._list(depth)
-        if kind == "name" and token not in _RESERVED:
-            return self._named(token, depth)
-        raise ValueError(f"expected a value, got {token!r} in {self._text!r:.120}")
-
-    def _list(self, depth: int) -> _Value:
-        items: list[_Value] = []
-        while self._peek() != "]":
-            items.append(self._value(depth + 1))
-            if not self._take(","):
-                break
-        self._want("]")
-        return lambda scope: [item(scope) for item in items]
-
-    def _named(self, name: str, depth: int) -> _Value:
-        if name in _WORDS:
-            word = _WORDS[name]
-            return lambda _: word
-        if self._peek() == "(":
-            if name not in _FUNCTIONS:
-                raise ValueError(f"expected {', '.join(_FUNCTIONS)}, got {name!r} in {self._text!r:.120}")
-            self._at += 1
-            value = self.any_of(depth + 1)
-            self._want(")")
-            function = _FUNCTIONS[name]
+def _read(node: ast.AST, roots: frozenset[str], depth: int = 0) -> _Value:
+    """Return the value of a part of a condition, as a function of a call's fields."""
+    if depth > MAX_DEPTH:
+        raise ValueError(f"expected at most {MAX_DEPTH} conditions in each other, got more")
+    read = partial(_read, roots=roots, depth=depth + 1)
+    match node:
+        case ast.BoolOp(op=op, values=values):
+            parts, joined = [read(one) for one in values], any if isinstance(op, ast.Or) else all
+            return lambda scope: joined(_truth(part(scope)) for part in parts)
+        case ast.UnaryOp(op=ast.Not(), operand=operand):
+            negated = read(operand)
+            return lambda scope: not _truth(negated(scope))
+        case ast.Compare(left=left, ops=[op], comparators=[right]) | ast.BinOp(left=left, op=op, right=right) if (
+            type(op) in _COMPARE
+        ):
+            one, compare, other = read(left), _COMPARE[type(op)], read(right)
+            return lambda scope: compare(one(scope), other(scope))
+        case ast.UnaryOp(op=ast.USub(), operand=ast.Constant(value=int() | float() as number)):
+            return lambda _: -number
+        case ast.Constant(value=str() | int() | float() | None as constant):
+            return lambda _: constant
+        case ast.List(elts=elts):
+            items = [read(one) for one in elts]
+            return lambda scope: [item(scope) for item in items]
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
+            function, value = _FUNCTIONS[name], read(argument)
             return lambda scope: function(value, scope)
-        steps = name.split(".")
-        if steps[0] not in self._roots:
-            raise ValueError(f"expected a path that begins with {', '.join(sorted(self._roots))}, got {name!r}")
-        return lambda scope: _looked_up(scope, steps)
-
-    def _peek(self) -> str:
-        return self._tokens[self._at][1] if self._at < len(self._tokens) else ""
-
-    def _next(self) -> tuple[str, str]:
-        if self._at == len(self._tokens):
-            raise ValueError(f"expected a value, got the end of {self._text!r:.120}")
-        self._at += 1
-        return self._tokens[self._at - 1]
-
-    def _take(self, token: str) -> bool:
-        found = self._peek() == token and self._tokens[self._at][0] != "text"
-        self._at += found
-        return found
-
-    def _want(self, token: str) -> None:
-        if not self._take(token):
-            raise ValueError(f"expected {token!r}, got {self._peek() or 'the end'!r} in {self._text!r:.120}")
-
-    def end(self) -> None:
-        if self._at < len(self._tokens):
-            raise ValueError(f"expected 'and', 'or' or the end, got {self._peek()!r} in {self._text!r:.120}")
+        case ast.Name() | ast.Subscript():
+            steps = tuple(_steps(node))
+            if steps[0] not in roots:
+                raise ValueError(f"expected a path that begins with {', '.join(sorted(roots))}, got {steps[0]!r}")
+            return lambda scope: _looked_up(scope, steps)
+    raise ValueError(f"expected a condition or a value, got {ast.unparse(node)!r:.80}")
 
 
-def _tokens(text: str) -> list[tuple[str, str]]:
-    tokens, at = [], 0
-    text = text.rstrip()
-    while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None or found.lastgroup is None:
-            raise ValueError(f"expected a word, a number, a text or a sign, got {text[at:].lstrip()[:20]!r}")
-        tokens.append((found.lastgroup, found[found.lastgroup]))
-        at = found.end()
-    return tokens
+def _steps(node: ast.AST) -> Iterator[str]:
+    match node:
+        case ast.Name(id=name):
+            yield name
+        case ast.Subscript(value=before, slice=ast.Constant(value=str() as step)):
+            yield from _steps(before)
+            yield step
+        case _:
+            raise ValueError(f"expected a path, got {ast.unparse(node)!r:.80}")
 
 
 def _looked_up(scope: Scope, steps: Sequence[str]) -> Any:
@@ -188,7 +127,7 @@ def _ordered(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
     def ordered(left: Any, right: Any) -> bool:
         if isinstance(left, str) and isinstance(right, str):
             return compare(left, right)
-        return compare(_number(left), _number(right))
+        return bool(compare(_number(left), _number(right)))
 
     return ordered
 
@@ -220,15 +159,15 @@ def _matched(left: Any, right: Any) -> bool:
     return any(fnmatchcase(text, right) for text in texts)
 
 
-_COMPARE: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
-    "==": lambda left, right: bool(left == right),
-    "!=": lambda left, right: bool(left != right),
-    "<": _ordered(lambda left, right: bool(left < right)),
-    "<=": _ordered(lambda left, right: bool(left <= right)),
-    ">": _ordered(lambda left, right: bool(left > right)),
-    ">=": _ordered(lambda left, right: bool(left >= right)),
-    "in": _contained,
-    "matches": _matched,
+_COMPARE: Final[Mapping[type[ast.AST], Callable[[Any, Any], bool]]] = {
+    ast.Eq: lambda left, right: bool(left == right),
+    ast.NotEq: lambda left, right: bool(left != right),
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+    ast.In: _contained,
+    ast.MatMult: _matched,
 }
 
 

@@ -4,7 +4,15 @@ from haltline.interventions.author_rules.conditions import Unknown, compiled
 
 SCOPE = {
     "action": "transfer",
-    "args": {"amount": 700, "to": "test-7", "tags": ["a", "b"], "deep": {"er": 1.5}, "as_text": "700", "on": True},
+    "args": {
+        "amount": 700,
+        "to": "test-7",
+        "tags": ["a", "b"],
+        "deep": {"er": 1.5},
+        "as_text": "700",
+        "on": True,
+        "some-name": 'a"b',
+    },
     "targets": ["account=9"],
     "effect": "mutate",
     "agent_id": "a1",
@@ -34,6 +42,8 @@ SCOPE = {
         ("not (args.amount > 500 and effect == 'mutate')", False),
         ("mission_id == null", True),
         ("'and' == \"and\"", True),
+        ("args.amount > 500\n  and (args.amount\n  != -7.5)", True),
+        ('args.some-name matches "a\\"*"', True),
     ],
 )
 def test_conditions(condition: str, expected: bool) -> None:
@@ -61,7 +71,7 @@ def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
     [
         "", "args.amount >", "amount > 5", "args.amount > 5 6", "(args.on", "exec('rm')", "args.amount = 5",
         "__import__('os')", "args.on and", "1 if args.on else 2", "args[0]", "lambda: 1", "[1,", "not", "{}",
-        "(" * 40 + "args.on" + ")" * 40,
+        "not " * 40 + "args.on", "args.on and\n args.on @", "f'{args}'", "args['on'][0]", "1 < args.amount < 9",
     ],
 )  # fmt: skip
 def test_what_is_no_condition_is_refused(condition: str) -> None:
