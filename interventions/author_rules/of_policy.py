@@ -56,6 +56,11 @@ class PolicyRules:
     def __bool__(self) -> bool:
         return bool(self._entries or any(self._acgp))
 
+    @property
+    def shadowed(self) -> bool:
+        """Return whether some tripwire is in shadow: that of an entry of ACGP which is."""
+        return any(wire.mode is Mode.SHADOW for wires in self._acgp for wire in wires)
+
     def on_event(
         self, session: _Session, act: _Act, failed: Callable[[str, BaseException], object]
     ) -> Sequence[Stated]:

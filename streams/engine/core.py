@@ -81,14 +81,16 @@ class Core:
         offered = plugins.others
         extensions = Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
         self._levels = LevelSelection(self.policy, extensions)
-        self._author_rules = PolicyRules(self.policy) or None
+        author_rules = PolicyRules(self.policy)
+        self._author_rules = author_rules or None
         known = catalogue(self.policy, plugins)
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
         self._strict = on_probation(self.policy, known, plugins, enforces=enforces)
         self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, enforces=enforces)
         self.runs = runs
-        self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
+        shadowed = self._rule_sets.shadowed or self._strict.shadowed or author_rules.shadowed
+        self.idle = runs is Runs.SHADOW and not shadowed
         """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._signaller)

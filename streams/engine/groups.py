@@ -17,7 +17,6 @@ from enum import StrEnum
 from typing import Final
 
 from haltline.interventions.acgp.evaluation import DETECTOR as ACGP
-from haltline.interventions.author_rules.stated import TRIPWIRE
 from haltline.schemas.decisions import Decision, Mode
 from haltline.schemas.findings import Detection
 
@@ -32,11 +31,10 @@ class Runs(StrEnum):
     SHADOW = "shadow"
 
     def says(self, record: Detection | Decision) -> bool:
-        """Return whether this group publishes the record. What ACGP does in shadow belongs to no rule in shadow."""
+        """Return whether this group publishes the record. An ACGP evaluation in shadow belongs to no rule."""
         if self is Runs.ALL:
             return True
-        rule = record.detector if isinstance(record, Decision) else record.finding.detector
-        shadow = record.mode == Mode.SHADOW and rule != ACGP and not rule.startswith(TRIPWIRE)
+        shadow = record.mode == Mode.SHADOW and getattr(record, "detector", "") != ACGP
         return shadow is (self is Runs.SHADOW)
 
     def group(self, group: str) -> str:

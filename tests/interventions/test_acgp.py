@@ -124,12 +124,9 @@ def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_c
 
 
 def test_the_quality_that_an_agents_side_reports() -> None:
-    said = {
-        score: governed().tell(0, event=proposed(0, ctq=dict.fromkeys(Dimension, score)))
-        for score in (1.0, 0.7, 0.5, 0.1)
-    }
-    expected = {1.0: None, 0.7: Level.NUDGE, 0.5: Level.PAUSE, 0.1: Level.BLOCK}
-    assert {score: one and one.level for score, one in said.items()} == expected
+    for score, level in ((1.0, None), (0.7, Level.NUDGE), (0.5, Level.PAUSE), (0.1, Level.BLOCK)):
+        decision = governed().tell(0, event=proposed(0, ctq=dict.fromkeys(Dimension, score)))
+        assert (decision and decision.level) is level
 
 
 def test_a_kill_of_a_rule_that_is_no_tripwire_blocks_and_the_loop_guards_is_one() -> None:
@@ -183,27 +180,17 @@ def test_in_shadow_it_only_records_what_it_would_do_and_shadow_rules_count_for_n
     assert (result.level, governance(result).ctq, governance(result).trust_debt) == (Level.ALLOW, 1.0, 0.0)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 900),
-            st.lists(st.builds(found, st.sampled_from(Severity), st.sampled_from(["cycle", "budget"])), max_size=2),
-            st.floats(0, 1),
-        ),
-        max_size=25,
-    )
-)
+FOUND = st.lists(st.builds(found, st.sampled_from(Severity), st.sampled_from(["cycle", "budget"])), max_size=2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 900), FOUND, st.floats(0, 1)), max_size=25))
 def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[Any], float]]) -> None:
     reported, second = governed(agent_acl_tier=5), 0
     for wait, findings, score in steps:
         second += wait
         once = {finding.detector: finding for finding in findings}.values()
-        result = reported.tell(
-            second,
-            *once,
-            event=proposed(second, ctq=dict.fromkeys(Dimension, score)),
-            rule=Rule(levels=dict.fromkeys(Severity, Level.KILL)),
-            effect=Effect.DESTRUCTIVE,
-        )
+        event = proposed(second, ctq=dict.fromkeys(Dimension, score))
+        rule = Rule(levels=dict.fromkeys(Severity, Level.KILL))
+        result = reported.tell(second, *once, event=event, rule=rule, effect=Effect.DESTRUCTIVE)
         assert result is None or result.level < Level.KILL
         assert result is None or result.governance is None or result.governance.intervention != "halt"

@@ -56,12 +56,10 @@ def test_a_budget_is_warned_of(spent: Sequence[float], reported: Sequence[float 
     assert actual == reported
 
 
-@given(
-    limit=st.integers(0, 50),
-    calls=st.lists(
-        st.tuples(st.integers(0, 9), st.sampled_from(["end", "fail", "release", "leave open"])), max_size=30
-    ),
-)
+HOW = st.sampled_from(["end", "fail", "release", "leave open"])
+
+
+@given(limit=st.integers(0, 50), calls=st.lists(st.tuples(st.integers(0, 9), HOW), max_size=30))
 def test_a_budget_is_never_overdrawn_by_calls_at_their_estimate(limit: int, calls: list[tuple[int, str]]) -> None:
     book = Book(session_budget=limit / 10)  # ten times 0.1 is 1, though not in binary
     held = spent = 0
@@ -192,10 +190,7 @@ def test_the_stricter_of_two_files_holds_in_everything() -> None:
     "text, says",
     {
         "a name that is none": ('{"session_budgit": 1}', "session_budgit"),
-        "a pattern that is none": (
-            '{"argument_constraints": {"a": {"properties": {"x": {"pattern": "("}}}}}',
-            "regular expression",
-        ),
+        "a pattern": ('{"argument_constraints": {"a": {"properties": {"x": {"pattern": "("}}}}}', "regular expression"),
         "an age of nothing": ('{"evidence_max_age_seconds": {"a": 1}}', "evidence_requirements"),
         "no JSON": ("{", "JSON or TOML"),
     },
