@@ -1,11 +1,10 @@
 """The rules that an agent's author can set for its calls. The names are those of Agent Sentinel's policy."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from operator import add
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
-from pydantic import AfterValidator, Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Field, Tag, model_validator
 
 from haltline.schemas import expressions as re
 from haltline.schemas.intervening import Glob, Tripwire
@@ -18,22 +17,6 @@ _T = TypeVar("_T")
 MAX_ENTRIES: Final = 1024
 
 
-@lru_cache(maxsize=1024)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """Return the compiled expression."""
-    return re.compile_given(pattern)
-
-
-def _valid(pattern: str) -> str:
-    try:
-        compiled(pattern)
-    except re.error as error:
-        raise ValueError(f"expected a regular expression, got {pattern!r}: {error}") from error
-    return pattern
-
-
-Pattern = Annotated[str, Field(max_length=4096), AfterValidator(_valid)]
-"""The text of a regular expression."""
 Usd = Annotated[float, Field(ge=0, le=1e12)]
 Seconds = Annotated[float, Field(gt=0, le=31_536_000)]
 _Percent = Annotated[float, Field(gt=0, lt=100)]
@@ -59,7 +42,7 @@ class Constraint(Part):
     """The greatest number."""
     enum: tuple[Any, ...] | None = None
     """Its possible values."""
-    pattern: Pattern | None = None
+    pattern: re.Pattern[str] | None = None
     """A regular expression that must match somewhere in the text."""
     max_length: Annotated[int, Field(ge=0)] | None = None
     """The greatest length of a text or a list."""

@@ -35,62 +35,38 @@ class RuleBook:
         """The session's spending, as counted for a budget."""
         return self._state.spent.get("session", 0.0)
 
-    def begin(
-        self,
-        call_id: str,
-        action: str,
-        args: Mapping[str, Any],
-        now_ms: int,
-        *,
-        cost_usd: float | None,
-        key: str | None,
-    ) -> Kept | Sequence[Objection]:
+    def begin(self, call: Asked, key: str | None) -> Kept | Sequence[Objection]:
         """Apply the rules to a call: a stored result, or the objections; without one that blocks it is admitted."""
         with self._lock:
-            earlier = None if key is None else self._replays.begin(call_id, action, key, now_ms)
-            if isinstance(earlier, Kept):
-                return earlier
+            earlier = None if key is None else self._replays.begin(call.call_id, call.action, key, call.now_ms)
             if earlier is not None:
-                return (earlier,)
-            if self.empty:
-                return ()
+                return earlier if isinstance(earlier, Kept) else (earlier,)
             refused = True
             try:
-                found = self._rules.begin(self._state, Asked(call_id, action, args, now_ms, _same, cost_usd))
+                found = () if self.empty else self._rules.begin(self._state, call)
                 refused = any(one.blocks for one in found)
             finally:
-                if refused and key is not None:
-                    self._replays.end(call_id, action, key, None)
+                if refused:
+                    self._replays.end(call.call_id, None)
             return found
 
     def end(
-        self,
-        call_id: str,
-        action: str,
-        now_ms: int,
-        *,
-        ok: bool,
-        cost_usd: float | None,
-        key: str | None,
-        value: Any = None,
-        has_value: bool = False,
+        self, call_id: str, action: str, now_ms: int, *, ok: bool, cost_usd: float | None, value: Any, has_value: bool
     ) -> float | None:
         """Record the end of an admitted call. Returns its cost; None: it has none."""
         # The first caller may change the value that it received.
-        kept = Kept(copied(value), has_value, now_ms) if ok and key is not None else None
+        kept = Kept(copied(value), has_value, now_ms) if ok and call_id in self._replays.running else None
         with self._lock:
-            if key is not None:
-                self._replays.end(call_id, action, key, kept)
+            self._replays.end(call_id, kept)
             if self.empty:
                 return cost_usd
             return self._rules.end(self._state, call_id, action, now_ms, ok=ok, usd=cost_usd)
 
-    def release(self, call_id: str, action: str, key: str | None) -> None:
+    def release(self, call_id: str) -> None:
         """Revert the counts of a call that was admitted here and refused elsewhere."""
         with self._lock:
             self._rules.release(self._state, call_id)
-            if key is not None:
-                self._replays.end(call_id, action, key, None)
+            self._replays.end(call_id, None)
 
     def spend(self, usd: float) -> None:
         """Record spending outside of tool calls: a turn of the model."""
@@ -125,7 +101,8 @@ def copied(value: Any) -> Any:
         return value
 
 
-def _same(args: Mapping[str, Any]) -> bytes:
+def same(args: Mapping[str, Any]) -> bytes:
+    """Return bytes that are equal for equal arguments, which may be any objects."""
     try:
         return orjson.dumps(dict(args), option=_OPTIONS, default=_unknown)
     except (TypeError, ValueError, RecursionError):  # integers beyond 64 bits, lone surrogates, a cycle, too deep

@@ -26,33 +26,31 @@ class Replays:
         self._ttl_ms = ttl_s * 1000
         self._max_kept = max_kept
         self._kept: OrderedDict[tuple[str, str], Kept] = OrderedDict()
-        self._running: dict[tuple[str, str], str] = {}
-        """The id of the call that runs, by action and key."""
+        self.running: dict[str, tuple[str, str]] = {}
+        """Action and key of the calls that run, by id."""
 
     def begin(self, call_id: str, action: str, key: str, now_ms: int) -> Kept | Objection | None:
         """Return the stored result; or why the call must wait; or None: make the call, then call `end`."""
         at = (action, key)
-        if at in self._running:
+        if at in self.running.values():
             return Objection(IN_FLIGHT, f"{action}: the call with the key {key[:100]!r} has not ended yet")
         kept = self._kept.get(at)
         if kept is not None:
             if now_ms - kept.at_ms <= self._ttl_ms:
                 return kept
             del self._kept[at]
-        self._running[at] = call_id
+        self.running[call_id] = at
         return None
 
     def forget(self) -> None:
         """Clear the stored results; running calls still run."""
         self._kept.clear()
 
-    def end(self, call_id: str, action: str, key: str, kept: Kept | None) -> None:
-        """End the call, if it runs; `kept` is None if it failed or was not made."""
-        if self._running.get((action, key)) != call_id:
+    def end(self, call_id: str, kept: Kept | None) -> None:
+        """End the call, if it runs and has a key; `kept` is None if it failed or was not made."""
+        at = self.running.pop(call_id, None)
+        if at is None or kept is None:
             return
-        del self._running[action, key]
-        if kept is None:
-            return
-        self._kept[action, key] = kept
+        self._kept[at] = kept
         while len(self._kept) > self._max_kept:
             self._kept.popitem(last=False)
