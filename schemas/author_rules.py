@@ -1,7 +1,5 @@
 """The rules that an agent's author can set for its calls. The names are those of Agent Sentinel's policy."""
 
-from collections.abc import Callable, Mapping, Sequence
-from operator import add
 from typing import Annotated, Any, Final, Literal, Self, TypeAlias, TypeVar
 
 from pydantic import Discriminator, Field, Tag, model_validator
@@ -96,8 +94,6 @@ class CallRules(Part):
     """Tools that are refused, under any server's prefix."""
     allowed_actions: tuple[Glob, ...] | None = None
     """The only tools that are allowed; left out: all."""
-    also_allowed: tuple[tuple[Glob, ...], ...] = ()
-    """Further lists, each of which must contain an action: the result of merging several."""
     rate_limits: Annotated[
         dict[Glob, Annotated[Annotated[RateLimit, _ONE] | Annotated[_Several[RateLimit], _SEVERAL], _BY_SHAPE]],
         Field(max_length=MAX_ENTRIES),
@@ -130,14 +126,6 @@ class CallRules(Part):
                 )
         return self
 
-    def merged(self, other: "CallRules") -> Self:
-        """Return the stricter of both: lowest budgets, all denials, only what both allow, highest prices."""
-        lists = [*self.also_allowed, *other.also_allowed]
-        lists += [rules.allowed_actions for rules in (self, other) if rules.allowed_actions is not None]
-        fields = self.__class__.model_fields
-        values = {n: both(getattr(self, n), getattr(other, n)) for n, both in _STRICTER.items() if n in fields}
-        return self.__class__(**values, allowed_actions=lists[0] if lists else None, also_allowed=tuple(lists[1:]))
-
 
 def several(value: _T | tuple[_T, ...]) -> tuple[_T, ...]:
     """Return what is written as one value or a list as a tuple."""
@@ -168,37 +156,3 @@ MAX_TIMES: Final = 20_000
 
 PARTS: Final = (RateLimit, Constraint, Arguments, LoopRule, AuthorRules)
 """Every part of a policy that this module defines."""
-
-
-def _least(one: float | None, other: float | None) -> float | None:
-    return min((value for value in (one, other) if value is not None), default=None)
-
-
-def _all(one: Sequence[Any], other: Sequence[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys((*one, *other)))
-
-
-def _by_key(both: Callable[[Any, Any], Any]) -> Callable[[Any, Any], dict[str, Any]]:
-    return lambda one, other: {
-        **one,
-        **other,
-        **{name: both(one[name], other[name]) for name in one.keys() & other.keys()},
-    }
-
-
-_STRICTER: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
-    "session_budget": _least,
-    "run_budget": _least,
-    "action_budgets": _by_key(min),
-    "budget_warning_thresholds": _all,
-    "prices": _by_key(max),
-    "denied_actions": _all,
-    "rate_limits": _by_key(lambda one, other: _all(several(one), several(other))),
-    "argument_constraints": _by_key(lambda one, other: add(several(one), several(other))),
-    "evidence_requirements": _by_key(_all),
-    "evidence_max_age_seconds": _by_key(min),
-    "loop_rules": _all,
-    "idempotency_ttl_seconds": min,
-    "strict_mode": max,
-}
-"""By rule: the stricter of two values; lists of allowed actions apply side by side."""

@@ -9,7 +9,7 @@ than the limit; exactly the limit may be spent. Sums are rounded to nine places 
 """
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
@@ -45,7 +45,7 @@ class RuleState(Stored):
     spent: dict[str, float] = field(default_factory=dict)
     """US dollars by budget."""
     warned: dict[str, int] = field(default_factory=dict)
-    """By budget: how many of its thresholds were reported."""
+    """By budget with its limit: how many of the thresholds were reported."""
     admitted: dict[str, list[int]] = field(default_factory=dict)
     """Times of admitted calls by rate limit, epoch milliseconds."""
     attempts: dict[str, list[int]] = field(default_factory=dict)
@@ -101,32 +101,39 @@ class _Applying(NamedTuple):
 class Rules:
     """The rules, prepared to be applied to the state of any session."""
 
-    def __init__(self, rules: CallRules) -> None:
-        self.rules = rules
-        self._whole = [
-            _Budget(name, usd)
-            for name, usd in (("session", rules.session_budget), ("run", rules.run_budget))
+    def __init__(self, *given: CallRules) -> None:
+        """Prepare the rules of several files or entries: all of them apply, beside each other."""
+        self._given = given
+        self.is_strict = any(rules.strict_mode for rules in given)
+        """Violations refuse a call; False: they are hints."""
+        self._budgets = [
+            (glob, _Budget(name, usd))
+            for rules in given
+            for glob, name, usd in (
+                ("*", "session", rules.session_budget),
+                ("*", "run", rules.run_budget),
+                *((glob, f"action {glob}", usd) for glob, usd in rules.action_budgets.items()),
+            )
             if usd is not None
         ]
-        self._by_action = [(glob, _Budget(f"action {glob}", usd)) for glob, usd in rules.action_budgets.items()]
         self._rates = [
             (glob, _Rate(f"{glob} {one.max_count}/{one.window_seconds:g}", glob, one))
+            for rules in given
             for glob, limits in rules.rate_limits.items()
             for one in several(limits)
         ]
-        self._loops = [(rule.action, _Loop(rule, _key(repr(rule).encode()))) for rule in rules.loop_rules]
-        thresholds = sum(rule.threshold for rule in rules.loop_rules)
-        self._max_calls = max(1, min(_MAX_KEPT, _MAX_TIMES // max(1, thresholds))) * len(rules.loop_rules)
-        self._warn_at = sorted(rules.budget_warning_thresholds)
-        self._evidence = {glob for required in rules.evidence_requirements.values() for glob in required}
-        self._lists = [*rules.also_allowed, *([] if rules.allowed_actions is None else [rules.allowed_actions])]
+        loops = [rule for rules in given for rule in rules.loop_rules]
+        self._loops = [(rule.action, _Loop(rule, _key(repr(rule).encode()))) for rule in loops]
+        most = _MAX_TIMES // max(1, sum(rule.threshold for rule in loops))
+        self._max_calls = max(1, min(_MAX_KEPT, most)) * len(loops)
+        self._warn_at = sorted({percent for rules in given for percent in rules.budget_warning_thresholds})
         self._applying: dict[str, _Applying] = {}
 
     def begin(self, state: RuleState, call: Asked) -> Sequence[Objection]:
         """Return the objections to a call. Without one that blocks it is admitted: `end` or `release` has to follow."""
         applying = self._of(call.action)
         usd = applying.price_usd if call.cost_usd is None else call.cost_usd
-        strict, found = self.rules.strict_mode, list[Objection]()
+        strict, found = self.is_strict, list[Objection]()
         try:
             for objection in self._against(applying, state, call, usd):
                 if not strict:
@@ -170,20 +177,19 @@ class Rules:
 
     def spend(self, state: RuleState, usd: float) -> None:
         """Record spending outside of tool calls: a turn of the model."""
-        for one in self._whole:
-            state.spent[one.name] = round(state.spent.get(one.name, 0.0) + usd, _PLACES)
+        self._add(state, {one.name for glob, one in self._budgets if glob == "*"}, usd)
 
     @staticmethod
     def begin_run(state: RuleState) -> None:
         """Start the next run: its budget is unspent, and evidence is cleared. Amounts held by running calls stay."""
         state.spent.pop("run", None)
-        state.warned.pop("run", None)
+        state.warned = {name: passed for name, passed in state.warned.items() if not name.startswith("run ")}
         state.succeeded.clear()
 
     def against_arguments(self, action: str, args: Mapping[str, Any]) -> Objection | None:
         """Return the violations in a call's arguments."""
         found = (constraints.against(action, one, args) for one in self._of(action).arguments)
-        return next((one if self.rules.strict_mode else replace(one, blocks=False) for one in found if one), None)
+        return next((replace(one, blocks=self.is_strict) for one in found if one), None)
 
     def _against(self, applying: _Applying, state: RuleState, call: Asked, usd: float) -> Iterator[Objection]:
         if applying.listed is not None:
@@ -241,26 +247,33 @@ class Rules:
 
     def _warning(self, state: RuleState, budget: _Budget) -> Objection | None:
         """Return a warning, once for each threshold passed."""
-        spent, limit_usd = state.spent.get(budget.name, 0.0), budget.limit_usd
+        spent, limit_usd, key = (
+            state.spent.get(budget.name, 0.0),
+            budget.limit_usd,
+            f"{budget.name} {budget.limit_usd:g}",
+        )
         if not spent or limit_usd <= 0:
             return None
-        warn_at = self._warn_at
         percent = round(spent / limit_usd * 100, _PLACES)
-        passed = sum(percent >= at for at in warn_at)
-        if passed <= state.warned.get(budget.name, 0):
+        passed = sum(percent >= at for at in self._warn_at)
+        if passed <= state.warned.get(key, 0):
             return None
-        state.warned[budget.name] = passed
+        state.warned[key] = passed
         return Objection(
             BUDGET_WARNING,
             f"{budget.name}: ${spent:.6g} of ${limit_usd:.6g} used, {percent:.0f}%",
             blocks=False,
             values={"budget": budget.name, "used_usd": spent},
-            thresholds={"limit_usd": limit_usd, "warn_at_percent": warn_at[passed - 1]},
+            thresholds={"limit_usd": limit_usd, "warn_at_percent": self._warn_at[passed - 1]},
         )
 
     def _spend(self, state: RuleState, action: str, usd: float) -> None:
-        for one in self._of(action).budgets:
-            state.spent[one.name] = round(state.spent.get(one.name, 0.0) + usd, _PLACES)
+        self._add(state, {one.name for one in self._of(action).budgets}, usd)
+
+    @staticmethod
+    def _add(state: RuleState, budgets: Iterable[str], usd: float) -> None:
+        for name in budgets:
+            state.spent[name] = round(state.spent.get(name, 0.0) + usd, _PLACES)
 
     def _of(self, action: str) -> _Applying:
         known = self._applying.get(action)
@@ -272,29 +285,32 @@ class Rules:
 
     def _work_out(self, action: str) -> _Applying:
         # Denials and counts apply with any server's prefix; permissions only to the whole name.
-        rules, names = self.rules, {action, *names_of(action)}
+        given, names = self._given, {action, *names_of(action)}
 
-        def matching(pairs: Any) -> list[Any]:
+        def matching(pairs: Iterable[tuple[str, Any]]) -> list[Any]:
             return [what for glob, what in pairs if any(fnmatchcase(name, glob) for name in names)]
 
-        ages = rules.evidence_max_age_seconds
+        denied = matching((glob, glob) for rules in given for glob in rules.denied_actions)
+        listed = [rules.allowed_actions for rules in given if rules.allowed_actions is not None]
+        objection = Objection(DENIED, f"{action} is denied by {denied[0]}") if denied else None
+        if objection is None and not all(any(fnmatchcase(action, glob) for glob in allowed) for allowed in listed):
+            objection = Objection(NOT_ALLOWED, f"{action} is not on the list of allowed actions")
+        constrained = matching(pair for rules in given for pair in rules.argument_constraints.items())
+        evidence = [one for rules in given for required in rules.evidence_requirements.values() for one in required]
         return _Applying(
-            listed=self._listed(action, matching(zip(rules.denied_actions, rules.denied_actions, strict=True))),
-            arguments=[one for listed in matching(rules.argument_constraints.items()) for one in several(listed)],
-            evidence=matching((glob, (needs, ages.get(glob))) for glob, needs in rules.evidence_requirements.items()),
+            listed=objection,
+            arguments=[one for values in constrained for one in several(values)],
+            evidence=matching(
+                (glob, (required, rules.evidence_max_age_seconds.get(glob)))
+                for rules in given
+                for glob, required in rules.evidence_requirements.items()
+            ),
             loops=matching(self._loops),
             rates=matching(self._rates),
-            budgets=[*self._whole, *matching(self._by_action)],
-            price_usd=max(matching(rules.prices.items()), default=0.0),
-            is_evidence=any(fnmatchcase(action, glob) for glob in self._evidence),
+            budgets=matching(self._budgets),
+            price_usd=max(matching(pair for rules in given for pair in rules.prices.items()), default=0.0),
+            is_evidence=any(fnmatchcase(action, glob) for glob in evidence),
         )
-
-    def _listed(self, action: str, denied: Sequence[str]) -> Objection | None:
-        if denied:
-            return Objection(DENIED, f"{action} is denied by {denied[0]}")
-        if all(any(fnmatchcase(action, glob) for glob in allowed) for allowed in self._lists):
-            return None
-        return Objection(NOT_ALLOWED, f"{action} is not on the list of allowed actions")
 
 
 def _key(of: bytes) -> str:

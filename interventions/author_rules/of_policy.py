@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial, reduce
+from functools import lru_cache, partial
 from typing import Final, NamedTuple, Protocol
 
 from haltline.interventions.author_rules.conditions import Condition, Scope, Unknown, compiled
@@ -88,7 +88,7 @@ class PolicyRules:
         wires = [wire for number in entries for wire in self._wires[number]]
         wires += [] if governed is None else self._acgp[governed]
         given = [self._entries[number] for number in entries]
-        return Rules(reduce(AuthorRules.merged, given)) if given else None, wires
+        return Rules(*given) if given else None, wires
 
 
 def _wires(holder: AuthorRules | Governed, place: str, mode: Mode) -> Iterator[_Wire]:
@@ -114,7 +114,7 @@ def _counted(
             return rules.begin(state, Asked(call_id, act.action, event.args or {}, event.time, same))
         except Exception as error:
             failed(AUTHOR_RULES, error)
-            return (Objection(UNCHECKED, repr(error), blocks=rules.rules.strict_mode),)
+            return (Objection(UNCHECKED, repr(error), blocks=rules.is_strict),)
     if act.is_result:
         if act.refused:
             rules.release(state, call_id)

@@ -22,11 +22,11 @@ class RuleBook:
 
     def __init__(self, rules: ClientRules | None = None) -> None:
         given = rules or NO_RULES
-        self._rules, self._state = Rules(given), RuleState()
+        self._rules, self._state = Rules(given, *given.also), RuleState()
         self._replays = Replays(given.idempotency_ttl_seconds)
         self.empty = given == NO_RULES
         """There are no rules."""
-        self.is_strict = not self.empty and given.strict_mode
+        self.is_strict = not self.empty and self._rules.is_strict
         """Violations refuse a call."""
         self._lock = threading.Lock()
 

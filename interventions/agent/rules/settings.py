@@ -3,7 +3,6 @@
 import os
 import tomllib
 from collections.abc import Mapping
-from functools import reduce
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +22,8 @@ class ClientRules(CallRules):
 
     idempotency_ttl_seconds: Seconds = 3600.0
     """How long a result is returned again for the same key."""
+    also: tuple[CallRules, ...] = ()
+    """Further rules that apply beside these, as those of another file: the stricter of both has effect."""
 
     @classmethod
     def from_file(cls, file: str | os.PathLike[str]) -> "ClientRules":
@@ -40,7 +41,11 @@ class ClientRules(CallRules):
 
     @classmethod
     def from_env(cls, environ: Mapping[str, str] | None = None) -> "ClientRules | None":
-        """Read and merge the files that `HALTLINE_AGENT_RULES` names; None if it is not set."""
+        """Read the files that `HALTLINE_AGENT_RULES` names, all of which apply; None if it is not set."""
         files = (os.environ if environ is None else environ).get(RULES_VARIABLE, "")
         rules = [cls.from_file(file) for file in files.split(os.pathsep) if file]
-        return reduce(cls.merged, rules) if rules else None
+        if not rules:
+            return None
+        first, *others = rules
+        shortest = min(one.idempotency_ttl_seconds for one in rules)
+        return first.model_copy(update={"also": (*first.also, *others), "idempotency_ttl_seconds": shortest})

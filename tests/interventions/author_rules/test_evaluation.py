@@ -12,7 +12,7 @@ from haltline.interventions.agent import ClientRules
 from haltline.interventions.author_rules import constraints
 from haltline.interventions.author_rules.evaluation import Asked, Rules, RuleState
 from haltline.interventions.author_rules.objection import TEXTS, Objection
-from haltline.schemas.author_rules import Arguments, CallRules, Constraint, RateLimit
+from haltline.schemas.author_rules import Arguments, CallRules, Constraint
 from haltline.schemas.record import canonical_json
 from tests.builders import cases, some
 
@@ -22,8 +22,9 @@ S = 1000  # ms
 class Book:
     """The rules with the state of one session."""
 
-    def __init__(self, **fields: Any) -> None:
-        self.rules, self.state, self.calls = Rules(CallRules.model_validate(fields)), RuleState(), 0
+    def __init__(self, *files: dict[str, Any], **fields: Any) -> None:
+        self.rules = Rules(*(CallRules.model_validate(file) for file in (files or [fields])))
+        self.state, self.calls = RuleState(), 0
 
     def begin(self, action: str, now_ms: int = 0, usd: float | None = None, **args: Any) -> Sequence[Objection]:
         self.calls += 1
@@ -164,26 +165,21 @@ def test_evidence_of_exactly_the_greatest_age_is_valid(after_s: float, code: str
     assert book.refused("mend", round(after_s * S)) == code
 
 
-def test_the_stricter_of_two_files_holds_in_everything() -> None:
-    one = ClientRules(
-        session_budget=5, action_budgets={"a": 1, "b": 2}, denied_actions=("x",), allowed_actions=("get_*", "put_*"),
-        rate_limits={"a": RateLimit(max_count=5, window_seconds=60)}, evidence_requirements={"r": ("l",)},
-        evidence_max_age_seconds={"r": 60}, strict_mode=False,
-    )  # fmt: skip
-    other = ClientRules(
-        session_budget=3, run_budget=1, action_budgets={"b": 1}, denied_actions=("y",),
-        allowed_actions=("put_*", "del_*"), rate_limits={"a": RateLimit(max_count=1, window_seconds=1)},
-        evidence_requirements={"r": ("m",)}, evidence_max_age_seconds={"r": 30}, idempotency_ttl_seconds=60,
-    )  # fmt: skip
-    both = one.merged(other)
-    assert (both.session_budget, both.run_budget, both.action_budgets) == (3, 1, {"a": 1, "b": 1})
-    assert (both.idempotency_ttl_seconds, both.strict_mode, both.evidence_max_age_seconds) == (60, True, {"r": 30})
-    assert set(both.evidence_requirements["r"]) == {"l", "m"}
-    limits = some(both.rate_limits["a"])
-    assert isinstance(limits, tuple)
-    assert len(limits) == 2, "neither is stricter than the other: both hold"
-    book = Book(**both.model_dump(exclude={"idempotency_ttl_seconds"}))
-    assert [name for name in ("get_a", "put_a", "del_a", "x", "y") if book.refused(name) is None] == ["put_a"]
+def test_of_two_files_the_stricter_holds_in_everything() -> None:
+    one: dict[str, Any] = {
+        "session_budget": 5, "prices": {"*": 1}, "allowed_actions": ["get_*", "put_*"], "denied_actions": ["put_x"],
+        "evidence_requirements": {"put_r": ["get_l"]}, "strict_mode": False,
+    }  # fmt: skip
+    other = {
+        "session_budget": 3, "prices": {"get_*": 0}, "allowed_actions": ["put_*", "del_*"],
+        "evidence_requirements": {"put_r": ["put_m"]},
+    }  # fmt: skip
+    for book in (Book(one, other), Book(other, one)):
+        codes = [
+            book.refused(name) for name in ("get_a", "del_a", "put_x", "put_r", "put_1", "put_2", "put_3", "put_4")
+        ]
+        lists = ["not_in_allowlist", "not_in_allowlist", "denied_action"]
+        assert codes == [*lists, "missing_evidence", None, None, None, "budget_exceeded"]
 
 
 @cases(
