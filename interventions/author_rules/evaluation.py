@@ -72,6 +72,7 @@ class Asked(NamedTuple):
 class _Budget(NamedTuple):
     name: str
     limit_usd: float
+    key: str
 
 
 class _Rate(NamedTuple):
@@ -94,6 +95,8 @@ class _Applying(NamedTuple):
     loops: Sequence[_Loop]
     rates: Sequence[_Rate]
     budgets: Sequence[_Budget]
+    spends: Iterable[str]
+    """The names of these budgets."""
     price_usd: float
     is_evidence: bool
 
@@ -107,7 +110,7 @@ class Rules:
         self.is_strict = any(rules.strict_mode for rules in given)
         """Violations refuse a call; False: they are hints."""
         self._budgets = [
-            (glob, _Budget(name, usd))
+            (glob, _Budget(name, usd, f"{name} {usd:g}"))
             for rules in given
             for glob, name, usd in (
                 ("*", "session", rules.session_budget),
@@ -247,18 +250,14 @@ class Rules:
 
     def _warning(self, state: RuleState, budget: _Budget) -> Objection | None:
         """Return a warning, once for each threshold passed."""
-        spent, limit_usd, key = (
-            state.spent.get(budget.name, 0.0),
-            budget.limit_usd,
-            f"{budget.name} {budget.limit_usd:g}",
-        )
+        spent, limit_usd = state.spent.get(budget.name, 0.0), budget.limit_usd
         if not spent or limit_usd <= 0:
             return None
         percent = round(spent / limit_usd * 100, _PLACES)
         passed = sum(percent >= at for at in self._warn_at)
-        if passed <= state.warned.get(key, 0):
+        if passed <= state.warned.get(budget.key, 0):
             return None
-        state.warned[key] = passed
+        state.warned[budget.key] = passed
         return Objection(
             BUDGET_WARNING,
             f"{budget.name}: ${spent:.6g} of ${limit_usd:.6g} used, {percent:.0f}%",
@@ -268,7 +267,7 @@ class Rules:
         )
 
     def _spend(self, state: RuleState, action: str, usd: float) -> None:
-        self._add(state, {one.name for one in self._of(action).budgets}, usd)
+        self._add(state, self._of(action).spends, usd)
 
     @staticmethod
     def _add(state: RuleState, budgets: Iterable[str], usd: float) -> None:
@@ -295,6 +294,7 @@ class Rules:
         objection = Objection(DENIED, f"{action} is denied by {denied[0]}") if denied else None
         if objection is None and not all(any(fnmatchcase(action, glob) for glob in allowed) for allowed in listed):
             objection = Objection(NOT_ALLOWED, f"{action} is not on the list of allowed actions")
+        budgets = matching(self._budgets)
         constrained = matching(pair for rules in given for pair in rules.argument_constraints.items())
         evidence = [one for rules in given for required in rules.evidence_requirements.values() for one in required]
         return _Applying(
@@ -307,7 +307,8 @@ class Rules:
             ),
             loops=matching(self._loops),
             rates=matching(self._rates),
-            budgets=matching(self._budgets),
+            budgets=budgets,
+            spends={one.name for one in budgets},
             price_usd=max(matching(pair for rules in given for pair in rules.prices.items()), default=0.0),
             is_evidence=any(fnmatchcase(action, glob) for glob in evidence),
         )
