@@ -7,11 +7,11 @@ SCOPE = {
     "args": {
         "amount": 700,
         "to": "test-7",
-        "tags": ["a", "b"],
+        "tags": ["a"],
         "deep": {"er": 1.5},
-        "as_text": "700",
+        "text": "700",
         "on": True,
-        "some-name": 'a"b',
+        "b-c": 'a"b',
     },
     "targets": ["account=9"],
     "effect": "mutate",
@@ -23,31 +23,18 @@ SCOPE = {
 
 
 @pytest.mark.parametrize(
-    ("condition", "expected"),
+    "condition",
     [
-        ("args.amount > 500", True),
-        ("args.amount > 700", False),
-        ("args.amount >= 700 and args.amount <= 700", True),
-        ("args.as_text > 500", True),
-        ("args.amount == 700 or args.missing == 1", True),
-        ("not has(args.missing)", True),
-        ("has(args.missing) and args.missing > 3", False),
-        ('args.to matches "test-*"', True),
-        ('"a" in args.tags', True),
-        ("action in ['transfer', 'pay']", True),
-        ("len(args.tags) >= 2", True),
-        ('lower(action) == "transfer"', True),
-        ("args.deep.er < 2", True),
-        ("args.on", True),
-        ("not (args.amount > 500 and effect == 'mutate')", False),
-        ("mission_id == null", True),
-        ("'and' == \"and\"", True),
-        ("args.amount > 500\n  and (args.amount\n  != -7.5)", True),
-        ('args.some-name matches "a\\"*"', True),
+        "args.amount > 500", "not args.amount > 700", "args.amount >= 700 and args.amount <= 700", "args.text > 500",
+        "args.amount == 700 or args.missing == 1", "not has(args.missing)", "args.deep.er < 2", "args.on",
+        "not (has(args.missing) and args.missing > 3)", 'args.to matches "test-*"', '"a" in args.tags',
+        "action in ['transfer', 'pay']", "len(args.tags) >= 1", 'lower(action) == "transfer"', "mission_id == null",
+        "(args.amount > 500 and effect == 'mutate') == true", "'and' == \"and\"",
+        "args.amount > 500\n  and (args.amount\n  != -7.5)", 'args.b-c matches "a\\"*"',
     ],
-)
-def test_conditions(condition: str, expected: bool) -> None:
-    assert compiled(condition)(SCOPE) is expected
+)  # fmt: skip
+def test_conditions_that_hold(condition: str) -> None:
+    assert compiled(condition)(SCOPE) is True
 
 
 @pytest.mark.parametrize(
