@@ -129,13 +129,13 @@ class OnFail(Part):
     """The result of a tripwire whose condition is met."""
 
     decision: Literal["nudge", "escalate", "block", "halt"] = "block"
-    """Only a tripwire can halt."""
+    """A hint, a person's approval, a refusal, or a kill of the session."""
     reason: Text = ""
     """For the operator."""
 
 
 class Tripwire(Part):
-    """A condition that no call may meet, evaluated before everything else."""
+    """A condition that no call may meet."""
 
     id: Id
     """Named in decisions."""
@@ -150,7 +150,7 @@ class Tripwire(Part):
     on_fail: OnFail = Field(default_factory=OnFail)
     """The result when it is met."""
     flag: Severity | None = None
-    """Flags the decision for review by a person."""
+    """Where ACGP governs the session: flags the decision for review by a person."""
 
 
 class Thresholds(Part):
@@ -225,13 +225,14 @@ class Governed(Part):
     )
     """The weights of the dimensions; their sum is 1."""
     tripwires: Annotated[tuple[Tripwire, ...], Field(max_length=MAX_ENTRIES)] = ()
-    """Evaluated in order; the strictest result counts."""
+    """Like those of `author_rules`, for these agents, in the mode of this entry. Each may halt."""
     halting_rules: Annotated[tuple[Id, ...], Field(max_length=MAX_ENTRIES)] = (
         "destructive_repeat",
         "destructive_volume",
         "evasion",
+        "tripwire_*",
     )
-    """Rules whose kill acts as a tripwire too; a kill by another rule blocks."""
+    """Globs over rules whose kill halts; a kill by another rule blocks."""
     flag_from: Severity = Severity.HIGH
     """Findings of at least this severity flag the decision."""
     trust_debt: TrustDebt = Field(default_factory=TrustDebt)

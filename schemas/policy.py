@@ -8,6 +8,7 @@ from typing import Annotated, Any, TypeAlias
 
 from pydantic import ConfigDict, Field
 
+from haltline.schemas.author_rules import AuthorRules
 from haltline.schemas.correlation import Correlation
 from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import Effect
@@ -200,6 +201,8 @@ class Policy(Record):
     """By detector id; all others run with their defaults."""
     correlations: Annotated[tuple[Correlation, ...], Field(max_length=MAX_CORRELATIONS)] = ()
     """The policy's own rules, over several events or findings of a session."""
+    author_rules: Annotated[tuple[AuthorRules, ...] | None, Field(max_length=MAX_ENTRIES)] = None
+    """Budgets, rates, lists, constraints and conditions of calls, for all agents or some. Left out: none."""
     judgement: Mode | None = None
     """The strictest mode of rules of judgement, such as `shadow` in a new installation, unless `rules` sets their
     mode. Harm, budgets, tripwires and kills are enforced at once. Left out: their defaults."""

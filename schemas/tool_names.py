@@ -24,6 +24,7 @@ _DIGITS_AS_LETTERS = str.maketrans("01345@$", "oieasas")
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _BETWEEN = re.compile(r"[\W_]+")
 _LAST_PART = re.compile(r"__|[./:]")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 FOREIGN_VERBS = frozenset((
     "loeschen", "loschen", "losche", "loesche", "loscht", "entfernen", "entferne", "vernichten", "leeren",
     "zerstoren",
@@ -152,6 +153,14 @@ def _words(name: str) -> tuple[str, ...]:
 
 _words_of_short = lru_cache(maxsize=4096)(_words)
 """Cached: there are few tool names, and every call splits each several times."""
+
+
+def names_of(action: str) -> tuple[str, ...]:
+    """Return the forms of a tool's name to match: `mcp__warehouse__dropTable` is also `drop_table`."""
+    # `mcp__warehouse__drop_table` and `catalog.delete_asset` match by their last part. `deleteAsset` and `delete-asset`
+    # are `delete_asset`.
+    snake = _HUMP.sub("_", action).lower().replace("-", "_")
+    return action.lower(), snake, _LAST_PART.split(snake)[-1]
 
 
 def is_recreatable(name: str) -> bool:

@@ -1,22 +1,21 @@
 """The evaluation of one step, in the published order. Pure."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any, Final
+from typing import Final
 
 from haltline.interventions.acgp import scores as measured
-from haltline.interventions.acgp.conditions import Condition, Unknown, compiled
 from haltline.interventions.acgp.scores import TIERS, Intervention, TrustLevel, by_risk, ctq, scores_of
+from haltline.interventions.author_rules.stated import LEVELS, SEVERITIES, TRIPWIRE, Stated
 from haltline.interventions.levels.strategies import PLACES, Chosen, held_back
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History, Trust
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
-from haltline.schemas.intervening import Governed, Tripwire
+from haltline.schemas.intervening import Governed
 from haltline.schemas.payloads import Governance, ReviewTicket
 from haltline.schemas.policy import Policy, Rule
 
@@ -24,40 +23,16 @@ DETECTOR: Final = "acgp"
 """The detector of decisions that no detector caused."""
 
 _CACHED: Final = 4096
-_OURS: Final[Mapping[Intervention, tuple[Level, Severity]]] = {
-    Intervention.OK: (Level.ALLOW, Severity.LOW),
-    Intervention.NUDGE: (Level.NUDGE, Severity.LOW),
-    Intervention.ESCALATE: (Level.PAUSE, Severity.MEDIUM),
-    Intervention.BLOCK: (Level.BLOCK, Severity.HIGH),
-    Intervention.HALT: (Level.KILL, Severity.CRITICAL),
-}
-"""Haltline's level for each, and the severity of a finding by ACGP itself."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Touched:
-    """The result of the tripwires."""
-
-    intervention: Intervention = Intervention.OK
-    tripwire: str | None = None
-    reason: str = ""
-    flag: Severity | None = None
+_OURS: Final[Mapping[str, Level]] = {Intervention.OK.value: Level.ALLOW, **LEVELS}
+"""Haltline's level for each."""
 
 
 class Governor:
     """Evaluates the steps of agents that a policy governs by ACGP."""
 
     def __init__(self, policy: Policy) -> None:
-        """Parse every condition. Raises ValueError: one is invalid; where, what was expected and what was received."""
         settings = policy.interventions
         self._governed = () if settings is None else settings.acgp
-        self._wires = tuple(
-            tuple(
-                (wire, _condition(wire, f"interventions.acgp.{n}.tripwires.{m}"))
-                for m, wire in enumerate(one.tripwires)
-            )
-            for n, one in enumerate(self._governed)
-        )
         self._entry_of = lru_cache(maxsize=_CACHED)(self._find)
 
     def __bool__(self) -> bool:
@@ -87,21 +62,13 @@ class Governor:
         if entry is None:
             return chosen, None
         governed = self._governed[entry]
-        counting = [f for f in findings if rules[f.detector].mode is Mode.ENFORCE]
+        counting = [f for f in findings if not isinstance(f, Stated) and rules[f.detector].mode is Mode.ENFORCE]
 
-        # 1. Tripwires: only these can halt.
-        touched = self._touched(entry, event, context) if event.kind is Kind.PROPOSED else _Touched()
-        steps = [f"tripwires: {touched.intervention.value}"]
-        final = touched.intervention
+        # 1. and 2. Tripwires and deterministic checks: what the rules have chosen; only `halting_rules` halt.
+        final = _checked(chosen, governed)
+        steps = [f"rules: {final.value}"]
         scores: dict[str, float] = {}
         quality = 1.0
-        if final is not Intervention.HALT:
-            # 2. Deterministic checks: the levels of the detectors.
-            checked = _checked(chosen, governed)
-            final = max(final, checked)
-            steps.append(f"checks: {checked.value}")
-            if checked is Intervention.HALT and chosen is not None:
-                touched = _Touched(checked, chosen.finding.detector, chosen.finding.reason)
         if final is not Intervention.HALT:
             # 3. and 4. CTQ, and the thresholds of the tier.
             scores = scores_of(counting, (event.model_extra or {}).get("ctq"))
@@ -112,7 +79,8 @@ class Governor:
 
         # 5. The flag, in addition to any intervention.
         flags = [f.severity for f in counting if f.severity >= governed.flag_from]
-        flag = max([*flags, *([touched.flag] if touched.flag is not None else [])], default=None)
+        flags += [f.flag for f in findings if isinstance(f, Stated) and f.flag is not None]
+        flag = max(flags, default=None)
 
         # 6. The current trust debt: stricter, but never a halt.
         before = measured.debt_at(history.trust, event.time, governed.trust_debt)
@@ -136,16 +104,13 @@ class Governor:
             ctq=quality,
             risk=round(1 - quality, PLACES),
             scores={name: score for name, score in scores.items() if score < 1},
-            tripwire=touched.tripwire,
+            tripwire=_tripwire(chosen, governed),
             steps=tuple(steps),
             trust_debt=after,
             standing=measured.trust_level(after, governed.trust_debt).value,
             ticket=_ticket(event, final, flag, debt=history.trust, after=after, governed=governed),
         )
-        decided = _decided(
-            chosen, final, flag, touched=touched, governance=governance, event=event, context=context, governed=governed
-        )
-        return decided, governance
+        return _decided(chosen, final, flag, governance, event=event, context=context, governed=governed), governance
 
     def _find(self, agent_id: str, session_id: str) -> int | None:
         return next(
@@ -156,21 +121,6 @@ class Governor:
             ),
             None,
         )
-
-    def _touched(self, entry: int, event: ActionEvent, context: Context) -> _Touched:
-        """Return the strictest result of all matching tripwires; of several flags the highest."""
-        wires = [(w, c) for w, c in self._wires[entry] if fnmatchcase(event.action, w.when.tool)]
-        if not wires:
-            return _Touched()
-        scope, worst, flag = _scope(event, context), _Touched(), None
-        for wire, condition in wires:
-            intervention, reason = _look(wire, condition, scope)
-            if intervention is Intervention.OK:
-                continue
-            flag = max(flag, wire.flag) if flag is not None and wire.flag is not None else flag or wire.flag
-            if intervention > worst.intervention:
-                worst = _Touched(intervention, wire.id, reason)
-        return _Touched(worst.intervention, worst.tripwire, worst.reason, flag)
 
 
 def with_governance(decision: Decision, governance: Governance | None) -> Decision:
@@ -187,50 +137,29 @@ def with_governance(decision: Decision, governance: Governance | None) -> Decisi
     )
 
 
-def _condition(wire: Tripwire, place: str) -> Condition:
-    try:
-        return compiled(wire.condition)
-    except ValueError as error:
-        raise ValueError(f"{place}.condition: {error}") from None
-
-
-def _scope(event: ActionEvent, context: Context) -> dict[str, Any]:
-    session = context.session
-    return {
-        "action": event.action,
-        "args": event.args or {},
-        "targets": list(event.targets),
-        "effect": context.effect.value,
-        "agent_id": context.agent_of(event),
-        "session_id": event.session_id,
-        "mission_id": event.mission_id,
-        "session": {"actions": context.actions, "events": 0 if session is None else session.events},
-    }
-
-
-def _look(wire: Tripwire, condition: Condition, scope: Mapping[str, Any]) -> tuple[Intervention, str]:
-    """Return the result of one tripwire. One that cannot be evaluated fails closed, but does not halt."""
-    on_fail = wire.on_fail
-    try:
-        if not condition(scope):
-            return Intervention.OK, ""
-    except Unknown as missing:
-        closed = min(Intervention(on_fail.decision), Intervention.BLOCK)
-        return closed, f"tripwire {wire.id}: {wire.condition} cannot be evaluated: {missing}"
-    return Intervention(on_fail.decision), f"tripwire {wire.id}: {on_fail.reason or wire.condition}"
-
-
 def _checked(chosen: Chosen | None, governed: Governed) -> Intervention:
     if chosen is None:
         return Intervention.OK
     level = chosen.level
     if level is Level.KILL:
-        return Intervention.HALT if chosen.finding.detector in governed.halting_rules else Intervention.BLOCK
+        return Intervention.HALT if _halts(chosen.finding.detector, governed) else Intervention.BLOCK
     if level >= Level.BLOCK:
         return Intervention.BLOCK
     if level is Level.PAUSE:
         return Intervention.ESCALATE
     return Intervention.NUDGE if level > Level.ALLOW else Intervention.OK
+
+
+def _halts(rule: str, governed: Governed) -> bool:
+    own = any(rule == f"{TRIPWIRE}{wire.id}" for wire in governed.tripwires)
+    return own or any(fnmatchcase(rule, glob) for glob in governed.halting_rules)
+
+
+def _tripwire(chosen: Chosen | None, governed: Governed) -> str | None:
+    """Return the tripwire that decided, or the rule that halted; None: neither."""
+    rule = "" if chosen is None else chosen.finding.detector
+    decided = rule.startswith(TRIPWIRE) or _checked(chosen, governed) is Intervention.HALT
+    return rule.removeprefix(TRIPWIRE) if decided else None
 
 
 def _ticket(
@@ -263,18 +192,17 @@ def _decided(
     chosen: Chosen | None,
     final: Intervention,
     flag: Severity | None,
-    *,
-    touched: _Touched,
     governance: Governance,
+    *,
     event: ActionEvent,
     context: Context,
     governed: Governed,
 ) -> Chosen | None:
     """Return the detectors' choice if it is strict enough, else one by ACGP itself."""
-    meant, severity = _OURS[final]
+    meant = _OURS[final.value]
     if governed.mode is Mode.ENFORCE and chosen is not None and chosen.level is Level.KILL > meant:
         chosen.meant = Level.BLOCK
-        chosen.why.append("acgp: only a tripwire halts: BLOCK")
+        chosen.why.append("acgp: only a halting rule halts: BLOCK")
     level = held_back(meant, governed.mode)
     stands = chosen is not None and (chosen.level, chosen.meant) >= (level, meant)
     same = chosen is not None and governed.mode is Mode.ENFORCE and _checked(chosen, governed) is final
@@ -283,14 +211,12 @@ def _decided(
     if final is Intervention.OK and flag is None:
         return chosen
     evidence = (Evidence(event_id=event.event_id),) if context.deed is None else (context.deed.evidence,)
-    reason = (
-        touched.reason or f"risk {governance.risk:g} in tier {governed.agent_acl_tier}: {'; '.join(governance.steps)}"
-    )
+    reason = f"risk {governance.risk:g} in tier {governed.agent_acl_tier}: {'; '.join(governance.steps)}"
     finding = Finding(
         detector=DETECTOR,
-        code=f"tripwire_{touched.tripwire}"[:512] if touched.tripwire is not None else f"acgp_{final.value}",
-        severity=severity,
-        confidence=1.0 if touched.tripwire is not None else governance.risk,
+        code=f"acgp_{final.value}",
+        severity=SEVERITIES[meant],
+        confidence=governance.risk,
         reason=reason[:16_000],
         evidence=evidence,
         values={"risk": governance.risk, "ctq": governance.ctq, "trust_debt": governance.trust_debt},

@@ -20,7 +20,6 @@ from haltline.interventions.agent.redaction.payload_encoding import (
     raw_digest,
     whole_of,
 )
-from haltline.interventions.agent.rules.book import RuleTicket
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import CallMode, GuardSettings
 from haltline.schemas.events import Effect, Outcome, SentSecret
@@ -65,7 +64,6 @@ class Call:
     """Where the call runs, absolute; empty: unknown; None: in the folder of this process."""
     secrets_sent: Sequence[SentSecret] = field(default=(), init=False)
     """Secrets sent, as reported by a client that holds the session's secrets itself."""
-    ticket: RuleTicket | None = field(default=None, init=False)
     ruled: bool = field(default=False, init=False)
     """The author's rules were applied."""
     effect: Effect = field(init=False)

@@ -6,8 +6,8 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from haltline.interventions.agent.redaction.searching import searching
-from haltline.interventions.agent.rules.known_effects import names_of
 from haltline.schemas import expressions as re
+from haltline.schemas.tool_names import names_of
 
 _MOST_HOSTS: Final = 32
 _HOST: Final = (

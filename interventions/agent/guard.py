@@ -25,6 +25,7 @@ from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, Guard
 from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
+from haltline.schemas.author_rules import RUN_STARTED
 from haltline.schemas.events import Effect, Kind, Task, Usage
 from haltline.schemas.payloads import Checkpoint
 
@@ -245,9 +246,9 @@ class Guard:
 
     def begin_run(self) -> None:
         """Start the next run of the session: `run_budget` is unspent again, and evidence is cleared."""
-        if self._pid != os.getpid():
-            self._go_on_after_fork()
+        self.start()
         self._gate.rules.begin_run()
+        self._gate.publish(Kind.HEARTBEAT, action=RUN_STARTED)
 
     def prompt(self, text: str) -> None:
         """Report a new prompt of the session's user: progress is judged from here on.

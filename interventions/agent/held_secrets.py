@@ -27,10 +27,10 @@ from haltline.interventions.agent.redaction.marks import secret_digest
 from haltline.interventions.agent.redaction.payload_encoding import Whole, whole_of
 from haltline.interventions.agent.redaction.searching import searching
 from haltline.interventions.agent.redaction.secrets import find_secrets
-from haltline.interventions.agent.rules.known_effects import names_of
 from haltline.interventions.agent.uploads import may_upload, uploaded
 from haltline.schemas import expressions as re
 from haltline.schemas.events import SentSecret
+from haltline.schemas.tool_names import names_of
 
 MAX_SECRETS: Final = 2048
 MAX_BYTES: Final = 64 * 1024

@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from haltline.interventions.acgp.evaluation import Governor, with_governance
+from haltline.interventions.author_rules.stated import Stated
 from haltline.interventions.decide import decision_records
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import (
@@ -161,7 +162,9 @@ class LevelSelection:
         return chosen
 
     def _level(self, subject: "_Subject", finding: Finding) -> Chosen:
-        """Return the level of one finding, after strategy and ladder."""
+        """Return the level of one finding, after strategy and ladder, unless it states its own."""
+        if isinstance(finding, Stated):
+            return Chosen(finding, finding.mode, finding.level, says=finding.says)
         settings, history, rule = self._settings, subject.history, subject.rules[finding.detector]
         self._judge(subject, finding)
         by_rule = rule.levels.get(finding.severity) or default_level(finding.detector, finding.severity)
@@ -234,6 +237,8 @@ class LevelSelection:
             return True
         if chosen.level in _HINTS and subject.history.hints >= self._settings.max_interventions:
             return False
+        if isinstance(chosen.finding, Stated):
+            return True  # it is about this call
         last = subject.control.given.get(chosen.finding.detector)
         if last is None or meant > Level(last.level):
             return True

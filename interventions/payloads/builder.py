@@ -5,6 +5,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import Any, Final
 
+from haltline.interventions.author_rules.stated import Stated
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.payloads import incident_report, modify, reinforce, rollback, throttle
@@ -80,7 +81,9 @@ class Payloads:
             fields |= about_refusal(history, event, context, settings.prices)
         if level >= Level.REINFORCE:
             fields["recovery"] = recovery(level, finding, event.error)
-        if level >= Level.THROTTLE:
+        if isinstance(finding, Stated) and finding.remediation is not None:
+            fields["remediation"] = finding.remediation
+        elif level >= Level.THROTTLE:
             fields["remediation"] = remediation(
                 level,
                 finding.detector,

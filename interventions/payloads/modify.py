@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
+from haltline.interventions.author_rules.stated import TRIPWIRE
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.intervening import Modification
 from haltline.schemas.record import JsonObject
@@ -30,8 +31,9 @@ def modified(event: ActionEvent, rule: str, modifications: Sequence[Modification
     """
     if event.kind is not Kind.PROPOSED:
         return None
+    named = (rule, "acgp") if rule.startswith(TRIPWIRE) else (rule,)  # policies of before name tripwires so
     for one in modifications:
-        if fnmatchcase(event.action, one.action) and (not one.rules or rule in one.rules):
+        if fnmatchcase(event.action, one.action) and not (one.rules and set(named).isdisjoint(one.rules)):
             return _changes(event.args or {}, one)
     return None
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from haltline.interventions.author_rules.objection import STALE
 from haltline.interventions.payloads.modify import Changes
 from haltline.interventions.payloads.remediation import BUDGETS, EVIDENCE, LOOPS
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -16,6 +17,7 @@ _BUDGETS_ACROSS: Final = frozenset({"agent_budget", "mission_budget"})
 _BY_CODE: Final[Mapping[str, RecordType]] = {
     "no_visible_effect": RecordType.IDEMPOTENT_REPLAY,
     "critical_path": RecordType.CONTENT_BLOCKED,
+    STALE: RecordType.MISSING_EVIDENCE,
 }
 """By a finding's code; a code that is the name of a type is that type, such as a correlation's or a plug-in's own."""
 
@@ -86,7 +88,7 @@ def _context(decision: Decision) -> JsonObject:
 def type_of(decision: Decision) -> RecordType:
     """Return the type; a decision held back by its mode is a warning."""
     rule, code, level = decision.detector, decision.code.removeprefix("session_killed_"), decision.level
-    budget = rule in BUDGETS or rule in _BUDGETS_ACROSS
+    budget = rule in BUDGETS or rule in _BUDGETS_ACROSS or code == RecordType.BUDGET_WARNING.value
     if level < Level.PAUSE:
         if decision.arguments is not None or decision.without_arguments:
             return RecordType.DOWNGRADE

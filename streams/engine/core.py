@@ -14,6 +14,8 @@ from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.observed.event_fields import plain
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.interventions.author_rules.of_policy import PolicyRules
+from haltline.interventions.author_rules.stated import Stated
 from haltline.interventions.control import approvals, declared_batches, freeze, kills, probation, session_incidents
 from haltline.interventions.control.command_handler import due_ms
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
@@ -79,13 +81,16 @@ class Core:
         offered = plugins.others
         extensions = Extensions(offered.get(STRATEGIES, {}), offered.get(INTERVENTIONS, {}))
         self._levels = LevelSelection(self.policy, extensions)
+        author_rules = PolicyRules(self.policy)
+        self._author_rules = author_rules or None
         known = catalogue(self.policy, plugins)
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
         self._strict = on_probation(self.policy, known, plugins, enforces=enforces)
         self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, enforces=enforces)
         self.runs = runs
-        self.idle = runs is Runs.SHADOW and not (self._rule_sets.shadowed or self._strict.shadowed)
+        shadowed = self._rule_sets.shadowed or self._strict.shadowed or author_rules.shadowed
+        self.idle = runs is Runs.SHADOW and not shadowed
         """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._signaller)
@@ -132,7 +137,7 @@ class Core:
         time_ms = event.time
         if time_ms - state.clock_ms > self._ttl_ms and state.clock_ms:
             # The session was idle for so long that its history no longer counts. A kill still does.
-            state.calls, state.detectors = CallTracker(), {}
+            state.calls, state.detectors, state.author_rules = CallTracker(), {}, None
         state.events += 1
         if time_ms > state.clock_ms:  # noqa: PLR1730 - for every event: max() is a call
             state.clock_ms = time_ms
@@ -179,13 +184,17 @@ class Core:
     def _found(
         self, state: SessionState, act: Observation, rule_set: RuleSet
     ) -> tuple[Sequence[Finding], Sequence[Failure]]:
-        """Return what the detectors find, or the activity after a kill; and the detectors' failures."""
+        """Return what the detectors and the author's rules find, or the activity after a kill; and their failures."""
         control = state.control
         if control.killed is not None:
             return self._after_kill(act, control.killed), ()
         findings, failures = rule_set.observe(state.detectors, act)
         if control.judging and (again := hold.on_attempt(control, act, self.policy.operated.hold)) is not None:
             findings = [*findings, again]
+        if self._author_rules is not None:
+            failed = list(failures)
+            own = self._author_rules.on_event(state, act, lambda name, error: failed.append(Failure(name, error)))
+            findings, failures = [*findings, *own], failed
         return findings, failures
 
     def _after_kill(self, act: Observation, kill: Kill) -> tuple[Finding, ...]:
@@ -293,7 +302,8 @@ class Core:
     def _detection(self, observed: "_Observed", finding: Finding, decisions: Sequence[Decision]) -> Detection:
         event = observed.act.event
         led_to = next((one.decision_id for one in decisions if one.detector == finding.detector), None)
-        mode = (observed.rule_set.rules.get(finding.detector) or Rule()).mode
+        rule = finding if isinstance(finding, Stated) else observed.rule_set.rules.get(finding.detector)
+        mode = (rule or Rule()).mode
         own = {"session_id": event.session_id, "mode": mode, "decision_id": led_to}
         return detection(self.policy, finding, event, event.session_id, event.event_id, **own)
 

@@ -114,6 +114,7 @@ class SessionCommands:
             effects = replace(effects, decisions=(*effects.decisions, *closed), incidents=tuple(incidents))
             # Reset, except for the offsets and ids already applied.
             state.calls, state.detectors, state.control = CallTracker(), {}, reset.control
+            state.author_rules = None
         outcome = self._outcome(state, effects)
         if was_killed and state.control.killed is None:
             origin = origin_of_command(command, state.agent_id, state.root_session_id)

@@ -8,6 +8,7 @@ from msgspec import Raw, field
 
 from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import CallTracker
+from haltline.interventions.author_rules.evaluation import RuleState
 from haltline.interventions.state.context import TaskNote
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.intervention_history import Checkpoints
@@ -55,6 +56,8 @@ class SessionState(Stored):
     """Its task, truncated."""
     checkpoints: Checkpoints | None = None
     """The checkpoints of the agent's side; None if it keeps none."""
+    author_rules: RuleState | None = None
+    """The counts of the author's rules; None: the policy has none for it."""
     ended: bool = False
     """Whether the agent's side reported the session's end, and nothing since."""
     due_ms: int = 0

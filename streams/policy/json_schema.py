@@ -8,6 +8,8 @@ from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.detectors.framework.setting_schema import descriptions, schema_of
 from haltline.interventions.levels.default_levels import default_level, default_mode
+from haltline.schemas.author_rules import PARTS as AUTHOR_PARTS
+from haltline.schemas.author_rules import AuthorRules, CallRules
 from haltline.schemas.correlation import Correlation, Selection
 from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import PARTS as INTERVENTION_PARTS
@@ -27,7 +29,7 @@ from haltline.schemas.removed_rules import REMOVED
 
 _DESCRIBED = (
     Tool, Rule, Override, Exemption, Operations, ApprovalRules, ProbationRules, Published,
-    Correlation, Selection, *INTERVENTION_PARTS,
+    Correlation, Selection, *INTERVENTION_PARTS, *AUTHOR_PARTS,
 )  # fmt: skip
 
 
@@ -49,6 +51,7 @@ def policy_schema(plugins: Plugins = NO_PLUGINS) -> JsonObject:
     _describe(schema, Policy)
     for model in _DESCRIBED:
         _describe(definitions[model.__name__], model)
+    _describe(definitions[AuthorRules.__name__], CallRules)
     any_rule = definitions.pop("Rule")
     detectors = (*PATTERNS.values(), *(plugins.find(name) for name in plugins.ids))
     rules = {detector.id: _rule(any_rule, detector, definitions) for detector in detectors}

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from haltline.interventions.acgp.conditions import Unknown, compiled
+from haltline.interventions.author_rules.conditions import Unknown, compiled
 from haltline.schemas import wire
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.topics import Topics

@@ -97,7 +97,7 @@ def test_no_page_uses_a_retired_word(page: Path) -> None:
 
 
 def test_documents_of_the_pages_are_read(tmp_path: Path) -> None:
-    for part in ("policy", "correlations", "interventions", "judgement"):
+    for part in ("policy", "correlations", "author rules", "interventions", "judgement"):
         ((_, text),) = fences_of(between(DOCS / "policy.md", part))
         parse_policy(text)
     (document,) = (content for language, content in fences(DOCS / "notifications.md") if language == "yaml")

@@ -13,6 +13,8 @@ from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Evidence, Finding, Severity
 from haltline.schemas.policy import Policy, Rule
+from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.sessions.state_codec import decode, encode
 from tests.builders import T0_MS
 
 
@@ -123,3 +125,19 @@ class Story:
         """The level of the next decision by name; None: nothing was said."""
         decision = self.tell(second, *findings, **more)
         return None if decision is None else decision.level.value
+
+
+class Told:
+    """A session of which the core is told each event, its state stored and read again after each."""
+
+    def __init__(self, **policy: Any) -> None:
+        self.core, self.state = Core(Policy.model_validate(policy)), SessionState("s1")
+        self.second, self.failed = 0, list[str]()
+
+    def tell(self, second: float | None = None, **fields: Any) -> Decision | None:
+        self.second += 1
+        at = self.second if second is None else second
+        effects = self.core.on_event(decode(encode(self.state)), proposed(at, **fields))
+        self.state = effects.state
+        self.failed += [failure.detector for failure in effects.failures]
+        return effects.decision

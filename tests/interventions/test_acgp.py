@@ -5,18 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.acgp import scores
-from haltline.interventions.acgp.conditions import Unknown, compiled
-from haltline.interventions.acgp.scores import (
-    TIERS,
-    Dimension,
-    Intervention,
-    TrustLevel,
-    by_risk,
-    ctq,
-    debt_at,
-    scores_of,
-    trust_level,
-)
+from haltline.interventions.acgp.scores import TIERS, Dimension, Intervention, TrustLevel
 from haltline.interventions.state.intervention_history import Trust
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import Effect
@@ -24,100 +13,24 @@ from haltline.schemas.findings import Severity
 from haltline.schemas.intervening import WEIGHTS, Governed, TrustDebt
 from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core
-from haltline.streams.policy.loader import BadPolicy, parse_policy
-from tests.builders import T0_MS, call, cases, in_order, some
-from tests.interventions.cases import Story, found, proposed
+from tests.builders import T0_MS, cases, some
+from tests.interventions.cases import Story, Told, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
 HOUR_S = 3600
 
-# Conditions
-
-SCOPE = {
-    "action": "transfer",
-    "args": {"amount": 700, "to": "test-7", "tags": ["a", "b"], "deep": {"er": 1.5}, "as_text": "700", "on": True},
-    "targets": ["account=9"],
-    "effect": "mutate",
-    "agent_id": "a1",
-    "session_id": "s1",
-    "mission_id": None,
-    "session": {"actions": 12, "events": 30},
-}
-
-
-@pytest.mark.parametrize(
-    ("condition", "expected"),
-    [
-        ("args.amount > 500", True),
-        ("args.amount > 700", False),
-        ("args.amount >= 700 and args.amount <= 700", True),
-        ("args.as_text > 500", True),
-        ("args.amount == 700 or args.missing == 1", True),
-        ("not has(args.missing)", True),
-        ("has(args.missing) and args.missing > 3", False),
-        ('args.to matches "test-*"', True),
-        ('"a" in args.tags', True),
-        ("action in ['transfer', 'pay']", True),
-        ("len(args.tags) >= 2", True),
-        ('lower(action) == "transfer"', True),
-        ("args.deep.er < 2", True),
-        ("args.on", True),
-        ("not (args.amount > 500 and effect == 'mutate')", False),
-        ("mission_id == null", True),
-        ("'and' == \"and\"", True),
-    ],
-)
-def test_conditions(condition: str, expected: bool) -> None:
-    assert compiled(condition)(SCOPE) is expected
-
-
-@pytest.mark.parametrize(
-    ("condition", "why"),
-    [
-        ("args.missing > 3", "args.missing is missing"),
-        ("args.to > 3", "expected a number, got str"),
-        ("args.amount", "expected true or false, got int"),
-        ("3 in args.amount", "expected a list or a text after 'in', got int"),
-        ("args.amount matches '*'", "expected texts on both sides of 'matches'"),
-        ("args.deep.er.deeper == 1", "args.deep.er.deeper is missing"),
-    ],
-)
-def test_what_cannot_be_evaluated_says_why(condition: str, why: str) -> None:
-    with pytest.raises(Unknown, match=why):
-        compiled(condition)(SCOPE)
-
-
-@pytest.mark.parametrize(
-    "condition",
-    [
-        "", "args.amount >", "amount > 5", "args.amount > 5 6", "(args.on", "exec('rm')", "args.amount = 5",
-        "__import__('os')", "args.on and", "1 if args.on else 2", "args[0]", "lambda: 1", "[1,", "not", "{}",
-        "(" * 40 + "args.on" + ")" * 40,
-    ],
-)  # fmt: skip
-def test_what_is_no_condition_is_refused(condition: str) -> None:
-    with pytest.raises(ValueError, match="expected"):
-        compiled(condition)
-
-
-def test_a_policy_with_a_condition_that_is_none_is_refused_with_its_place() -> None:
-    text = "interventions:\n  acgp:\n    - tripwires:\n        - id: t1\n          condition: amount > 5\n"
-    with pytest.raises(BadPolicy, match=r"policy:5: interventions\.acgp\.0\.tripwires\.0\.condition: expected a path"):
-        parse_policy(text)
-
 
 def test_the_published_thresholds_of_tier_2() -> None:
     published = {0.0: "ok", 0.25: "ok", 0.250001: "nudge", 0.40: "nudge", 0.55: "escalate", 0.56: "block", 1.0: "block"}
-    assert {risk: by_risk(risk, TIERS[2]) for risk in published} == published
+    assert {risk: scores.by_risk(risk, TIERS[2]) for risk in published} == published
     for score, expected in ((1.0, "ok"), (0.5, "escalate")):
-        assert ctq(dict.fromkeys(Dimension, score)) == score
-        assert by_risk(round(1 - score, 9), TIERS[2]) == expected
+        assert scores.ctq(dict.fromkeys(Dimension, score)) == score
+        assert scores.by_risk(round(1 - score, 9), TIERS[2]) == expected
 
 
 @given(st.floats(0, 1))
 def test_a_higher_tier_is_never_more_lenient_and_none_halts(risk: float) -> None:
-    by_tier = [by_risk(risk, TIERS[tier]) for tier in range(6)]
+    by_tier = [scores.by_risk(risk, TIERS[tier]) for tier in range(6)]
     assert by_tier == sorted(by_tier)
     assert Intervention.HALT not in by_tier
 
@@ -131,7 +44,7 @@ def test_the_weights_are_the_published_ones_and_sum_to_1() -> None:
 def test_what_the_agents_side_says_of_itself_lowers_a_score_and_never_raises_it() -> None:
     said = {"grounding": 1.0, "ethical": 0.4, "unknown": 0.0, "context": True}
     expected = dict.fromkeys(Dimension, 1.0) | {"grounding": 0.2, "ethical": 0.4}
-    assert scores_of([found(HIGH, "hallucination")], said) == expected
+    assert scores.scores_of([found(HIGH, "hallucination")], said) == expected
 
 
 # Trust debt
@@ -152,25 +65,29 @@ def test_debt_adds_up(interventions: list[str], debt: float, standing: TrustLeve
     state = Trust(at_ms=T0_MS)
     for one in interventions:
         scores.add(state, scores.added(Intervention(one), None, DEBT), T0_MS, DEBT)
-    assert (state.debt, trust_level(state.debt, DEBT)) == (debt, standing)
+    assert (state.debt, scores.trust_level(state.debt, DEBT)) == (debt, standing)
 
 
 def test_debt_of_2_is_1_1975_after_ten_hours_and_a_clock_that_goes_back_adds_none() -> None:
     state = Trust(debt=2.0, at_ms=T0_MS)
-    assert round(debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
-    assert debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
+    assert round(scores.debt_at(state, T0_MS + 10 * HOUR_S * 1000, DEBT), 4) == 1.1975
+    assert scores.debt_at(state, T0_MS - 9_000_000, DEBT) == 2.0
 
 
 def governed(**fields: Any) -> Story:
     return Story(Policy.model_validate({"interventions": {"acgp": [fields]}}))
 
 
+def told(**fields: Any) -> Told:
+    return Told(interventions={"acgp": [fields]})
+
+
 WIRE = {"id": "large", "kind": "financial", "when": {"tool": "transfer"}, "condition": "args.amount > 500"}
 HALT = {**WIRE, "on_fail": {"decision": "halt", "reason": "more than the agent may move"}}
 
 
-def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
-    return proposed(second, "transfer", args={} if amount is None else {"amount": amount}, **more)
+def transfer(amount: float | None, second: float = 0, **more: Any) -> dict[str, Any]:
+    return {"second": second, "action": "transfer", "args": {} if amount is None else {"amount": amount}, **more}
 
 
 @cases(
@@ -185,10 +102,10 @@ def transfer(amount: float | None, second: float = 0, **more: Any) -> Any:
     },
 )
 def test_tripwires(wire: dict[str, Any], amount: float | None, level: Level | None) -> None:
-    result = governed(tripwires=[wire]).tell(0, event=transfer(amount))
+    result = told(tripwires=[wire]).tell(**transfer(amount))
     assert (None if result is None else result.level) is level
     if result is not None:
-        code = "session_killed_acgp" if level is Level.KILL else "tripwire_large"
+        code = "session_killed_tripwire_large" if level is Level.KILL else "tripwire_large"
         assert (result.code, governance(result).tripwire) == (code, "large")
 
 
@@ -198,28 +115,25 @@ def governance(decision: Decision | None) -> Governance:
 
 def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_condition_nor_reason() -> None:
     wires = [{**WIRE, "id": "mild", "on_fail": {"decision": "nudge"}}, HALT, {**WIRE, "id": "last"}]
-    result = some(governed(tripwires=wires).tell(0, event=transfer(501)))
+    result = some(told(tripwires=wires).tell(**transfer(501)))
     assert (result.level, result.reason) == (Level.KILL, "tripwire large: more than the agent may move")
-    assert governance(result).steps[0] == "tripwires: halt"
+    assert governance(result).steps[0] == "rules: halt"
     assert some(governance(result).ticket).kind == "halt"
-    message = some(governed(tripwires=[WIRE]).tell(0, event=transfer(501))).message
+    message = some(told(tripwires=[WIRE]).tell(**transfer(501))).message
     assert message == "This action was refused. Do not try to reach the same result another way; report it instead."
 
 
 def test_the_quality_that_an_agents_side_reports() -> None:
-    said = {
-        score: governed().tell(0, event=proposed(0, ctq=dict.fromkeys(Dimension, score)))
-        for score in (1.0, 0.7, 0.5, 0.1)
-    }
-    expected = {1.0: None, 0.7: Level.NUDGE, 0.5: Level.PAUSE, 0.1: Level.BLOCK}
-    assert {score: one and one.level for score, one in said.items()} == expected
+    for score, level in ((1.0, None), (0.7, Level.NUDGE), (0.5, Level.PAUSE), (0.1, Level.BLOCK)):
+        decision = governed().tell(0, event=proposed(0, ctq=dict.fromkeys(Dimension, score)))
+        assert (decision and decision.level) is level
 
 
 def test_a_kill_of_a_rule_that_is_no_tripwire_blocks_and_the_loop_guards_is_one() -> None:
     rule = Rule(levels={CRITICAL: Level.KILL})
     result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=rule))
     assert (result.level, result.detector) == (Level.BLOCK, "repetition")
-    assert some(result.choice).why == "acgp: only a tripwire halts: BLOCK"
+    assert some(result.choice).why == "acgp: only a halting rule halts: BLOCK"
     reported = governed()
     result = some(reported.tell(0, found(CRITICAL, "destructive_repeat")))
     assert (result.level, governance(result).tripwire) == (Level.KILL, "destructive_repeat")
@@ -237,70 +151,46 @@ def test_a_flag_makes_a_ticket_and_debt_harder_decisions_but_never_a_halt() -> N
     result = some(governed().tell(0, found(HIGH, "repetition", 0.1), rule=Rule(levels={HIGH: Level.ALLOW})))
     assert (result.level, governance(result).intervention, result.flag) == (Level.ALLOW, "ok", True)
     assert governance(result).ticket is not None
-    reported = governed(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
-    decisions = [reported.tell(60 * n, event=transfer(501, 60 * n)) for n in range(12)]
+    reported = told(tripwires=[{**WIRE, "on_fail": {"decision": "escalate"}}], flag_from="critical")
+    decisions = [reported.tell(**transfer(501, 60 * n)) for n in range(12)]
     history = [(some(one).level.value, governance(one).standing) for one in decisions]
     assert history[:4] == [("PAUSE", "normal")] * 3 + [("PAUSE", "elevated_monitoring")]
     assert ("BLOCK", "restricted_mode") in history
     assert history[-1] == ("BLOCK", "re_tiering_review")
-    assert reported.standing.killed is None
-    reported = governed(tripwires=[WIRE])
-    tickets = [governance(reported.tell(n, event=transfer(501, n))).ticket for n in range(8)]
+    assert reported.state.control.killed is None
+    reported = told(tripwires=[WIRE])
+    tickets = [governance(reported.tell(**transfer(501, n))).ticket for n in range(8)]
     assert [ticket.kind for ticket in tickets if ticket is not None].count("re_tiering") == 1
 
 
 def test_who_is_not_governed_is_decided_as_always_and_leaving_out_ones_name_does_not_help() -> None:
-    fields = {"agent": "trader-*", "tripwires": [HALT]}
-    reported = governed(**fields)
-    assert reported.tell(0, event=transfer(501)) is None
-    assert some(reported.tell(1, event=transfer(501, 1, agent_id="trader-7"))).level is Level.KILL
-    core = Core(Policy.model_validate({"interventions": {"acgp": [fields]}}))
-    state = core.on_event(None, proposed(0, "look", agent_id="trader-7")).state
-    assert some(core.on_event(state, transfer(501, 1, agent_id="unknown")).decision).level is Level.KILL
+    reported = told(agent="trader-*", tripwires=[HALT])
+    assert reported.tell(**transfer(501)) is None
+    reported.tell(1, action="look", agent_id="trader-7")
+    assert some(reported.tell(**transfer(501, 2, agent_id="unknown"))).level is Level.KILL
 
 
 def test_in_shadow_it_only_records_what_it_would_do_and_shadow_rules_count_for_nothing() -> None:
-    reported = governed(mode="shadow", tripwires=[HALT])
-    result = some(reported.tell(0, event=transfer(501)))
+    reported = told(mode="shadow", tripwires=[HALT])
+    result = some(reported.tell(**transfer(501)))
     assert (result.level, result.would, result.mode) == (Level.ALLOW, Level.KILL, Mode.SHADOW)
     assert result.would_do == "the session stopped"
-    assert reported.standing.killed is None
+    assert reported.state.control.killed is None
     result = some(governed().tell(0, found(CRITICAL, "repetition"), rule=Rule(mode=Mode.SHADOW)))
     assert (result.level, governance(result).ctq, governance(result).trust_debt) == (Level.ALLOW, 1.0, 0.0)
 
 
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 900),
-            st.lists(st.builds(found, st.sampled_from(Severity), st.sampled_from(["cycle", "budget"])), max_size=2),
-            st.floats(0, 1),
-        ),
-        max_size=25,
-    )
-)
+FOUND = st.lists(st.builds(found, st.sampled_from(Severity), st.sampled_from(["cycle", "budget"])), max_size=2)
+
+
+@given(st.lists(st.tuples(st.integers(0, 900), FOUND, st.floats(0, 1)), max_size=25))
 def test_without_a_tripwire_nothing_is_ever_halted(steps: list[tuple[int, list[Any], float]]) -> None:
     reported, second = governed(agent_acl_tier=5), 0
     for wait, findings, score in steps:
         second += wait
         once = {finding.detector: finding for finding in findings}.values()
-        result = reported.tell(
-            second,
-            *once,
-            event=proposed(second, ctq=dict.fromkeys(Dimension, score)),
-            rule=Rule(levels=dict.fromkeys(Severity, Level.KILL)),
-            effect=Effect.DESTRUCTIVE,
-        )
+        event = proposed(second, ctq=dict.fromkeys(Dimension, score))
+        rule = Rule(levels=dict.fromkeys(Severity, Level.KILL))
+        result = reported.tell(second, *once, event=event, rule=rule, effect=Effect.DESTRUCTIVE)
         assert result is None or result.level < Level.KILL
         assert result is None or result.governance is None or result.governance.intervention != "halt"
-
-
-def test_the_engine_looks_at_every_proposal_of_a_governed_session() -> None:
-    core = Core(Policy.model_validate({"interventions": {"acgp": [{"tripwires": [HALT]}]}}))
-    state, levels = None, []
-    for event in in_order(call(n * 10, "transfer", args={"amount": amount}) for n, amount in enumerate((10, 600, 10))):
-        outcome = core.on_event(state, event)
-        state = outcome.state
-        levels.append(outcome.decision and outcome.decision.level)
-    assert levels == [None, None, Level.KILL, None, Level.KILL, None]
-    assert some(some(state).control.killed).reason == "tripwire large: more than the agent may move"

@@ -73,6 +73,8 @@ TYPES = [
     (decision(Level.ROLLBACK), RecordType.DOWNGRADE),
     (decision(Level.NUDGE), RecordType.WARNING),
     (decision(Level.NUDGE, "budget"), RecordType.BUDGET_WARNING),
+    (decision(Level.NUDGE, "author_rules", code="budget_warning"), RecordType.BUDGET_WARNING),
+    (decision(Level.BLOCK, "author_rules", code="stale_evidence"), RecordType.MISSING_EVIDENCE),
     (decision(Level.BLOCK, "hallucination"), RecordType.MISSING_EVIDENCE),
     (decision(Level.BLOCK, "correlation_pii_blocked"), RecordType.PII_BLOCKED),
     (decision(Level.BLOCK, code="critical_path"), RecordType.CONTENT_BLOCKED),

@@ -40,13 +40,15 @@ from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.rules.book import RuleBook, copied
-from haltline.interventions.agent.rules.objection import SNAPSHOT, UNCHECKED, Objection
+from haltline.interventions.agent.rules.book import RuleBook, copied, same
+from haltline.interventions.agent.rules.replays import Kept
 from haltline.interventions.agent.rules.throttled import MIN_INTERVAL, Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.snapshots.before_call import Looked, look
 from haltline.interventions.agent.snapshots.own_files import OwnFiles
 from haltline.interventions.agent.transport.transport import Decider, Transport
+from haltline.interventions.author_rules.evaluation import Asked
+from haltline.interventions.author_rules.objection import SNAPSHOT, UNCHECKED, Objection
 from haltline.interventions.levels.default_levels import FREEZE
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Stage
@@ -131,7 +133,7 @@ class CallGate:
         try:
             yield from self._admission(action)
         except (Refused, GeneratorExit):
-            self.rules.release(call.ticket)
+            self.rules.release(call.call_id)
             raise
         except Exception:
             log.exception("haltline: session %s: %s could not be checked", self.settings.session_id, call.action)
@@ -140,7 +142,7 @@ class CallGate:
                 cause = self._own_cause(call, Objection(UNCHECKED, "they could not be applied: see the log"))
                 self._publish_refused(call, cause.code)
             if cause is not None or self._fail_policy.is_closed(call):
-                self.rules.release(call.ticket)
+                self.rules.release(call.call_id)
                 raise (cause or NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
@@ -337,16 +339,17 @@ class CallGate:
         if self.rules.empty and call.key is None and not self.throttled.ever:
             return False
         now = now_ms()
-        ticket = call.ticket = self.rules.begin(call.action, call.args, now, cost_usd=call.cost_usd, key=call.key)
+        found = self.rules.begin(Asked(call.call_id, call.action, call.args, now, same, call.cost_usd), call.key)
+        if isinstance(found, Kept):
+            action.replay(copied(found.value), has_value=found.has_value)
+            self._publish_refused(call, REPLAYED)
+            return True
         objection = self.throttled.against(call.effect, now)
-        if ticket is not None:
-            if ticket.replayed is not None:
-                action.replay(copied(ticket.replayed.value), has_value=ticket.replayed.has_value)
-                self._publish_refused(call, REPLAYED)
-                return True
-            objection = ticket.refused or objection
-            for advice in ticket.objections:
-                self._advise_of(action, advice)
+        for one in found:
+            if one.blocks:
+                objection = one
+            else:
+                self._advise_of(action, one)
         if objection is None:
             return False
         cause = self._own_cause(call, objection)
@@ -386,8 +389,7 @@ class CallGate:
         try:
             args = call.whole
             fields: dict[str, Any] = {"outcome": _OK} if error is None else describe_error(error, self.settings)
-            cost_usd = self._settle(action, ok=error is None)
-            if cost_usd:
+            if cost_usd := self._settle(action, ok=error is None):
                 fields["usage"] = Usage(cost_usd=cost_usd)
             result = Whole(action.value) if action.has_value else None
             if result is not None:
@@ -413,12 +415,9 @@ class CallGate:
 
     def _settle(self, action: Action, *, ok: bool) -> float | None:
         """Return the call's cost in US dollars, charged to the budgets; None: no cost."""
-        call = action.call
-        if call.ticket is None:
-            return action.cost_usd if action.cost_usd is not None else call.cost_usd
-        return self.rules.end(
-            call.ticket, now_ms(), ok=ok, cost_usd=action.cost_usd, value=action.value, has_value=action.has_value
-        )
+        call, usd, result = action.call, action.cost_usd, {"value": action.value, "has_value": action.has_value}
+        usd = call.cost_usd if usd is None else usd
+        return self.rules.end(call.call_id, call.action, now_ms(), ok=ok, cost_usd=usd, **result)
 
     def _own_decision(self, call: Call, objection: Objection) -> Decision:
         return own_decision(objection, call, self.settings, next(self._own_decisions), now_ms())

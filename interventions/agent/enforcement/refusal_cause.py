@@ -7,8 +7,8 @@ from typing import Final
 from haltline.interventions.agent.call import Call
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
-from haltline.interventions.agent.rules.objection import Objection
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.author_rules.objection import Objection
 from haltline.interventions.state.messages import HELD, STOPPED
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind

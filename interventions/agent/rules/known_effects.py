@@ -10,22 +10,12 @@ from functools import lru_cache
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
-from haltline.schemas.tool_names import destroying_verb
+from haltline.schemas.tool_names import destroying_verb, names_of
 
-_LAST_PART = re.compile(r"__|[./:]")
-_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 _BY_NAME = tuple(
     (re.compile(rf"\A(?:{'|'.join(map(translate, tools.certain(effect)))})"), effect)
     for effect in (Effect.DESTRUCTIVE, Effect.READ)
 )
-
-
-def names_of(action: str) -> tuple[str, ...]:
-    """Return the forms of a tool's name to match: `mcp__warehouse__dropTable` is also `drop_table`."""
-    # `mcp__warehouse__drop_table` and `catalog.delete_asset` match by their last part. `deleteAsset` and `delete-asset`
-    # are `delete_asset`.
-    snake = _CAMEL.sub("_", action).lower().replace("-", "_")
-    return action.lower(), snake, _LAST_PART.split(snake)[-1]
 
 
 _KEEPS = re.compile(rf"\A(?:{'|'.join(map(translate, tools.stores()))})")

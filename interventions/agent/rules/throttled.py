@@ -9,7 +9,7 @@ call is delayed until so many seconds have passed since the last one.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from haltline.interventions.agent.rules.objection import THROTTLED, Objection
+from haltline.interventions.author_rules.objection import THROTTLED, Objection
 from haltline.schemas.events import Effect, Usage
 
 MIB: Final = 1024 * 1024

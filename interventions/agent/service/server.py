@@ -5,7 +5,7 @@ answers come back in any order, each with its `id` and `result` or `error`; orde
 ...}`. Any other connection is one hook of a coding agent: its first line names the agent, and its reply ends it.
 
 The socket is in a folder of the user, and only that user's processes may connect. The service holds a lock while it
-runs, and ends after a while without hooks, clients and sessions, if its settings say so.
+runs, and ends after a while without hooks, clients and sessions, if it was started by one.
 """
 
 import asyncio

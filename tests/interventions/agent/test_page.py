@@ -5,11 +5,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from haltline.interventions.agent import ClientRules, Level
-from haltline.interventions.agent.rules.objection import BUDGET_WARNING, TEXTS
 from haltline.interventions.agent.testing import ScriptedGuard, killed
+from haltline.interventions.author_rules.objection import BUDGET_WARNING, TEXTS
 from haltline.interventions.control.freeze import record
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import Freeze
+from haltline.schemas.author_rules import several
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ScopeKind
 from tests.builders import T0_MS, cases
@@ -57,7 +58,8 @@ def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], Scripte
 def test_the_file_of_rules_is_one() -> None:
     ((_, result),) = fences_of(between(PAGE, "rules"))
     rules = ClientRules.model_validate(tomllib.loads(result))
-    assert rules.argument_constraints["pay"][0].properties["amount"].maximum == 500
+    (pay,) = several(rules.argument_constraints["pay"])
+    assert pay.properties["amount"].maximum == 500
 
 
 def test_the_program_with_a_policy_prints_what_the_page_shows(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ def exempt(until_s: float, **result: object) -> Override:
     return Override.model_validate({"exemption": exemption, **result})
 
 
+ALWAYS = {"id": "b", "condition": "session.actions > 3"}
 POLICIES = {
     "what stops most sessions, and all across sessions, in shadow": Policy(
         rules=IN_SHADOW | dict.fromkeys(("repetition", *LOOP_GUARD, *(p.id for p in ACROSS)), SHADOW)
@@ -51,7 +52,8 @@ POLICIES = {
     "sessions evaluated in shadow by ACGP": Policy.model_validate(
         {
             "rules": {"error_repetition": {"mode": "shadow"}},
-            "interventions": {"acgp": [{"flag_from": "low", "mode": "shadow"}]},
+            "author_rules": [{"loop_rules": [{}], "tripwires": [{"id": "a", "condition": "effect == 'destructive'"}]}],
+            "interventions": {"acgp": [{"flag_from": "low", "mode": "shadow", "tripwires": [ALWAYS]}]},
         }
     ),
 }

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import make_mocked_request
 
+from haltline.interventions.agent import ClientRules
 from haltline.interventions.agent.frame.session import FrameworkSession
-from haltline.interventions.agent.rules.settings import ClientRules
 from haltline.interventions.agent.service.problems import Bad, Busy
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.interventions.agent.settings import GuardSettings

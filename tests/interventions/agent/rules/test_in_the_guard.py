@@ -7,10 +7,10 @@ from types import SimpleNamespace
 import pytest
 
 from haltline.interventions.agent import ClientRules, Guard, Level, Refused
-from haltline.interventions.agent.rules.settings import Arguments, Constraint, LoopRule, RateLimit
-from haltline.interventions.agent.rules.windows import Loop
 from haltline.interventions.agent.testing import ScriptedGuard, decision
 from haltline.interventions.agent.transport.local_decider import LocalDecider
+from haltline.interventions.author_rules.evaluation import Rules
+from haltline.schemas.author_rules import Arguments, Constraint, LoopRule, RateLimit
 from haltline.schemas.events import Kind, Outcome
 from tests.interventions.agent.attempts import attempt, of, outcomes
 
@@ -134,7 +134,7 @@ def test_a_rule_that_fails_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr(Loop, "against", broken)
+    monkeypatch.setattr(Rules, "_looping", broken)
     strict = ScriptedGuard(rules=ClientRules(loop_rules=(LoopRule(),), denied_actions=("send",)))
     assert [attempt(strict, name) for name in ("look", "send")] == ["rules_not_checked", "denied_action"]
     assert outcomes(strict) == [Outcome.REFUSED] * 2

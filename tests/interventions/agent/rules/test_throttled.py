@@ -1,9 +1,16 @@
 """Slowed polls: which call is delayed, and for how long."""
 
+from collections.abc import Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
 from haltline import Guard
-from haltline.interventions.agent.rules.throttled import Throttled
+from haltline.interventions.agent.rules.throttled import MIB, Throttled
+from haltline.schemas.events import Effect, Usage
 from tests.builders import cases
 
+S = 1000  # ms
 JOB: dict[str, object] = {"job": 1}
 
 
@@ -54,3 +61,44 @@ def test_a_guard_slows_polls_of_something_silent_and_stops_none_of_them() -> Non
         assert guard._gate.throttled.pause_s("get_job_status", JOB, 0) > 0
         assert guard._gate.throttled.pause_s("get_job_status", {"job": 2}, 0) == 0
     assert polls == 40
+
+
+LIMITS = {"max_file_operations": 2.0, "max_tokens": 100.0, "max_memory_mb": 10.0, "batch_size": 4.0}
+
+
+@cases(
+    "used, effect, name",
+    {
+        "within": ([], Effect.WRITE, None),
+        "too many writes": ([Effect.WRITE, Effect.MUTATE], Effect.WRITE, "max_file_operations"),
+        "looking is never held back": ([Effect.WRITE, Effect.MUTATE], Effect.READ, None),
+        "too many tokens": ([Usage(input_tokens=101)], Effect.EXEC, "max_tokens"),
+        "too much memory": ([Usage(memory_bytes=11 * MIB)], Effect.EXEC, "max_memory_mb"),
+    },
+)
+def test_limits_of_a_throttling(used: Sequence[Effect | Usage], effect: Effect, name: str | None) -> None:
+    throttled = Throttled(hold_s=300)
+    throttled.take(LIMITS, 0)
+    for one in used:
+        if isinstance(one, Usage):
+            throttled.used(one)
+        else:
+            throttled.note(one)
+    objection = throttled.against(effect, 1)
+    assert (next(iter(objection.thresholds)) if objection else None) == name
+    assert throttled.against(effect, 300 * S) is None, "over"
+
+
+@given(taken=st.lists(st.tuples(st.integers(1, 9), st.integers(1, 60), st.integers(0, 3)), min_size=1, max_size=40))
+def test_no_throttling_ever_lets_more_pass_than_it_says(taken: list[tuple[int, int, int]]) -> None:
+    throttled = Throttled(hold_s=300)
+    stand: list[list[int]] = []  # value, until, used since
+    for now, (value, for_s, tries) in enumerate(taken):
+        throttled.take({"max_file_operations": value}, now, now + for_s)
+        stand.append([value, now + for_s, 0])
+        for _ in range(tries):
+            if throttled.against(Effect.WRITE, now) is None:
+                throttled.note(Effect.WRITE)
+                for one in stand:
+                    one[2] += 1
+                assert all(used <= limit for limit, until, used in stand if now < until)

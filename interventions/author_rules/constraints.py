@@ -12,8 +12,8 @@ from decimal import Decimal
 from numbers import Real
 from typing import Any
 
-from haltline.interventions.agent.rules.objection import ARGUMENTS, Objection
-from haltline.interventions.agent.rules.settings import Arguments, Constraint, compiled
+from haltline.interventions.author_rules.objection import ARGUMENTS, Objection
+from haltline.schemas.author_rules import Arguments, Constraint
 
 _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -54,8 +54,8 @@ def _violations(constraint: Constraint, value: Any) -> Iterator[str]:
     if value is None:
         return
     text = os.fspath(value) if isinstance(value, os.PathLike) else value
-    if constraint.pattern is not None and not (isinstance(text, str) and compiled(constraint.pattern).search(text)):
-        yield f"must match {constraint.pattern}" if isinstance(text, str) else "must be a text"
+    if constraint.pattern is not None and not (isinstance(text, str) and constraint.pattern.search(text)):
+        yield f"must match {constraint.pattern.pattern}" if isinstance(text, str) else "must be a text"
     if constraint.max_length is not None and not (isinstance(text, Sized) and len(text) <= constraint.max_length):
         yield f"must not be longer than {constraint.max_length}"
 
