@@ -62,7 +62,7 @@ def _in_javascript(name: str, title: str, module: str, **given: Any) -> Framewor
         f'import {{ guarded }} from "haltline/{module}";',
         'const session = httpSession({ url: "http://127.0.0.1:8765", agentId: "agent" });',
     )
-    program = f"clients/typescript/examples/{module}_agent.mjs"
+    program = f"clients/typescript/examples/{module.replace('-', '_')}_agent.mjs"
     return Framework(name=name, title=title, program=program, setup=setup, language="javascript", extra="-", **given)
 
 
@@ -141,6 +141,22 @@ _ROWS: Final = (
         how="new Agent(guarded({ id, name, instructions, model, tools }, session))",
         ends="`result.tripwire`; `session.stopped` says why",
         drivers=("mastra",),
+    ),
+    _in_javascript(
+        "langgraph-js",
+        "LangGraph.js (TypeScript)",
+        "langgraph",
+        how="createAgent(guarded({ model, tools }, session))",
+        ends="an error named `Refused`",
+        drivers=("langgraph_js",),
+    ),
+    _in_javascript(
+        "openai-agents-js",
+        "OpenAI Agents SDK (TypeScript)",
+        "openai-agents",
+        how="new Agent(guarded({ name, model, tools }, session)); new Runner(guarded({}, session))",
+        ends="`ToolCallError`, whose `error` is `Refused`, or `Refused` before a turn",
+        drivers=("openai_agents_js",),
     ),
     _row(
         "mcp",

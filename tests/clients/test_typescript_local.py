@@ -22,18 +22,19 @@ def intake_of(agent: Agent) -> int:
     return pid
 
 
-def test_the_intake_is_shared_dies_once_without_harm_and_ends_with_the_last_session() -> None:
+def test_the_intake_is_started_again_three_times_a_minute_is_shared_and_ends_with_the_last_session() -> None:
     with Agent() as agent:
-        assert agent.attempts(1) == ["executed"]
+        for _ in range(3):
+            os.kill(intake_of(agent), signal.SIGKILL)
+            assert agent.attempts(1, "write_asset") == ["executed"]
+        os.kill(intake_of(agent), signal.SIGKILL)
+        assert [agent("call", name, {}) for name in ("get_asset", "write_asset")] == ["executed", "no_verdict"]
+        said = [one.rpartition("; ")[2] for one in agent("warnings") if "intake has ended" in one]
+        assert said[:4] == ["it is started again"] * 3 + ["it is not started again"]
+        agent("end")
+        agent("open")
         agent("subagent", "below")
-        assert agent("call", "get_asset", {}, "below") == "executed"
-        pid = intake_of(agent)
-        os.kill(pid, signal.SIGKILL)
-        assert agent.attempts(1, "get_asset") == ["executed"]
-        again = intake_of(agent)
-        assert again != pid
-        (said,) = agent("warnings")
-        assert said.endswith("it is started again")
+        assert agent.attempts(1) == ["executed"], "a new session has an intake of its own"
         agent("end")
         assert agent("call", "get_asset", {}, "below") == "executed", "another session still needs it"
         agent("end", "below")
@@ -83,7 +84,6 @@ def test_over_kafka_workers_decide_and_the_rules_of_the_author_hold(cluster: Moc
 
 
 def test_what_reads_is_what_python_says() -> None:
-    read = "import { READS } from './dist/reads.js'; console.log(JSON.stringify(READS))"
-    assert json.loads(printed(require_built(), "--input-type=module", "--eval", read, cwd=CLIENT)) == list(
-        tools.certain(Effect.READ)
-    )
+    read = "import { DESTROYS, READS } from './dist/reads.js'; console.log(JSON.stringify([READS, DESTROYS]))"
+    known = json.loads(printed(require_built(), "--input-type=module", "--eval", read, cwd=CLIENT))
+    assert known == [list(tools.certain(effect)) for effect in (Effect.READ, Effect.DESTRUCTIVE)]

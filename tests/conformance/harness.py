@@ -22,6 +22,7 @@ CAPABILITIES: Final = {
     "changes_arguments": "arguments are changed by a decision",
     "reads_errors": "the model reads a tool's error, and the run goes on",
     "reports_errors": "a tool's error is reported as one",
+    "error_texts": "the text of a tool's error is reported",
     "usage": "tokens are counted",
     "cached_tokens": "tokens from the cache are counted",
     "model_output": "what the model writes is published",

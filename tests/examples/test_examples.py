@@ -52,11 +52,14 @@ def test_the_program_of_a_page_is_stopped(embedded: EmbeddedBroker, row: Framewo
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 
 
-@pytest.mark.parametrize("example", ["vercel_agent.mjs", "mastra_agent.mjs"])
-def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker(example: str) -> None:
+IN_JAVASCRIPT = [row.program for row in FRAMEWORKS.values() if row.language == "javascript"]
+
+
+@pytest.mark.parametrize("program", IN_JAVASCRIPT)
+def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker(program: str) -> None:
     require_environment("typescript")
     with intake("--mode", "local") as address:
-        output = printed("node", f"examples/{example}", address, cwd=PACKAGES["typescript"])
+        output = printed("node", ROOT / program, address, cwd=PACKAGES["typescript"])
     stopped = "stopped: session_killed_loop_guard"
     assert output.splitlines() == ["deleted fact_sales", "deleted fact_sales", stopped]
 

@@ -28,24 +28,29 @@ export function callTool(name, args) {
   });
 }
 
-/** Returns a model that plays the script, and a record of what it reads. */
-export function scripted(script, { input, cached, output, end }) {
+/** Plays the script: `next(read)` takes what the model reads of its calls, and returns the calls of its next turn. */
+function player(script) {
   const seen = { read: [], turns: 0 };
-  const turns = [...script, []];
+  const next = (read) => {
+    seen.read = read;
+    return script[seen.turns++] ?? [];
+  };
+  return { seen, next };
+}
+
+/** Returns a model of the AI SDK. */
+export function mock(next, { input, cached, output, end }) {
   const usage = {
     inputTokens: { total: input, noCache: input - cached, cacheRead: cached, cacheWrite: undefined },
     outputTokens: { total: output, text: output, reasoning: undefined },
   };
   const turn = (prompt) => {
-    const calls = turns[seen.turns++] ?? [];
-    seen.read = prompt.flatMap((message) => (message.role === "tool" ? message.content.map(({ output }) => textOf(output)) : []));
-    const parts = calls.map(({ name, args, id }) => {
-      return { type: "tool-call", toolCallId: id, toolName: name, input: typeof args === "string" ? args : JSON.stringify(args) };
-    });
+    const calls = next(prompt.flatMap((message) => (message.role === "tool" ? message.content.map(({ output }) => textOf(output)) : [])));
+    const parts = calls.map(({ name, args, id }) => ({ type: "tool-call", toolCallId: id, toolName: name, input: written(args) }));
     const finish = { finishReason: { unified: calls.length ? "tool-calls" : "stop", raw: undefined }, usage };
     return { parts, finish };
   };
-  const model = new MockLanguageModelV4({
+  return new MockLanguageModelV4({
     doGenerate: async ({ prompt }) => {
       const { parts, finish } = turn(prompt);
       return { content: parts.length ? parts : [{ type: "text", text: end }], ...finish, warnings: [] };
@@ -57,7 +62,11 @@ export function scripted(script, { input, cached, output, end }) {
       return { stream: ReadableStream.from(chunks) };
     },
   });
-  return { model, seen };
+}
+
+/** Returns arguments as the model writes them. */
+export function written(args) {
+  return typeof args === "string" ? args : JSON.stringify(args);
 }
 
 function textOf(output) {
@@ -71,8 +80,11 @@ export function why(error) {
   return error?.cause === undefined ? text : `${text} <- ${why(error.cause)}`;
 }
 
-/** Serves runs until stdin ends. `run` takes a session, a model and whether to stream, and returns the last text. */
-export function serve(run) {
+/**
+ * Serves runs until stdin ends. `run` takes a session, a model and whether to stream, and returns the last text; `model`
+ * makes the model of a player's `next`.
+ */
+export function serve(run, model = mock) {
   const lines = createInterface({ input: process.stdin });
   lines.on("close", () => process.exit()); // open connections would prevent the exit
   lines.on("line", async (line) => {
@@ -84,12 +96,12 @@ export function serve(run) {
       else reject(new Error(message.error));
       return;
     }
-    const { model, seen } = scripted(message.script, message);
+    const { next, seen } = player(message.script);
     const { url, sessionId, effects } = message;
     const session = httpSession({ url, sessionId, effects, onWarning: (text) => console.error(text) });
     let stopped;
     try {
-      const said = await run({ session, model, stream: message.stream });
+      const said = await run({ session, model: model(next, message), stream: message.stream });
       stopped = said === message.end ? "" : `expected the end, got ${said}`;
     } catch (error) {
       stopped = why(error);

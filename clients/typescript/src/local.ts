@@ -15,6 +15,9 @@ const END_MS = 10_000;
 /** Includes restarting an intake that has died. */
 const BUDGET_MS = 20_000;
 const TAIL_CHARS = 2000;
+/** An intake that ends more often than that in so many milliseconds is not started again. */
+const MAX_ENDS = 3;
+const ENDS_WITHIN_MS = 60_000;
 
 export interface LocalOptions {
   /** The command line of haltline, a program and its first arguments: `["haltline"]`. */
@@ -66,6 +69,10 @@ class LocalService extends HttpService {
   override close(): Promise<void> {
     return this.intake.left();
   }
+
+  protected override get gone(): string | undefined {
+    return this.intake.gone;
+  }
 }
 
 const intakes = new Map<string, LocalIntake>();
@@ -73,13 +80,15 @@ const intakes = new Map<string, LocalIntake>();
 /** The intake process. It ends when its standard input closes: at the latest with this process. */
 class LocalIntake {
   readonly token = randomBytes(24).toString("hex");
+  /** Why it is not started again; undefined: it runs, or is. */
+  gone: string | undefined;
   readonly #key: string;
   readonly #options: LocalOptions & { readonly mode: string };
   readonly #warn: (message: string) => void;
   #users = 0;
   #started: Promise<string> | undefined;
   #child: ChildProcessWithoutNullStreams | undefined;
-  #isRestarted = false;
+  #endedAt: number[] = [];
   #isEnding = false;
 
   constructor(key: string, options: LocalOptions & { readonly mode: string }, warn?: (message: string) => void) {
@@ -104,7 +113,7 @@ class LocalIntake {
   async left(): Promise<void> {
     if (--this.#users > 0 || this.#isEnding) return;
     this.#isEnding = true;
-    intakes.delete(this.#key);
+    this.#unshare();
     const child = this.#child;
     if (child === undefined || child.exitCode !== null || child.signalCode !== null) return;
     await new Promise<void>((resolve) => {
@@ -123,6 +132,7 @@ class LocalIntake {
       const env = await this.#environment(folder);
       // In its own process group: this process handles interrupts of the terminal.
       this.#child = spawn(program, [...first, "intake", "--mode", this.#options.mode, ...options], { env, detached: true, windowsHide: true });
+      if (this.#isEnding) this.#child.stdin.end(); // the last session has left since
       return await this.#address(this.#child, program);
     } finally {
       await rm(folder, { recursive: true, force: true });
@@ -159,7 +169,7 @@ class LocalIntake {
         clearTimeout(timer);
         const why = `${program} intake has ended (${code ?? signal}): ${tail.trim()}`;
         reject(new Error(why));
-        if (!this.#isEnding && said !== "") this.#again(why, said);
+        if (said !== "") void this.#again(why, new URL(said).port);
       });
       child.stdout.on("data", (part: Buffer) => {
         const [, address] = /^(http:\S+)\n/.exec(said + part.toString()) ?? [];
@@ -173,12 +183,21 @@ class LocalIntake {
     });
   }
 
-  /** Restarts it at the same address, where its sessions find it. Counts that were not sent yet are lost. */
-  #again(why: string, address: string): void {
-    const warn = (more: string): void => this.#warn(`haltline: ${why}; ${more}`);
-    if (this.#isRestarted) return warn("it is not started again");
-    this.#isRestarted = true;
-    warn("it is started again");
-    this.#start(new URL(address).port).catch((error: unknown) => warn(String(error)));
+  /** Starts it again at the same address, where its sessions find it. Counts that were not sent yet are lost. */
+  async #again(why: string, port: string): Promise<void> {
+    if (this.#isEnding) return;
+    const now = performance.now();
+    this.#endedAt = [...this.#endedAt.filter((at) => now - at < ENDS_WITHIN_MS), now];
+    if (this.#endedAt.length > MAX_ENDS) {
+      this.gone = `${why}; it is not started again`;
+      this.#unshare(); // a further session starts one of its own
+      return this.#warn(`haltline: ${this.gone}`);
+    }
+    this.#warn(`haltline: ${why}; it is started again`);
+    await this.#start(port).catch((error: unknown) => this.#again(String(error), port));
+  }
+
+  #unshare(): void {
+    if (intakes.get(this.#key) === this) intakes.delete(this.#key);
   }
 }

@@ -94,6 +94,11 @@ export class HttpService implements Service {
 
   async close(): Promise<void> {}
 
+  /** Why there will be no response any more; undefined: there may be one. */
+  protected get gone(): string | undefined {
+    return undefined;
+  }
+
   /** All tries have the same key, so that the service handles the request once. */
   async ask(path: string, body: object, mayHarm = false): Promise<Record<string, unknown>> {
     const text = jsonOf(body);
@@ -122,9 +127,10 @@ export class HttpService implements Service {
         if (error instanceof ServiceProblem || error instanceof Away) throw error;
         why = error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
       }
-      if (performance.now() + pauseMs - silentSince > budgetMs) {
+      const { gone } = this;
+      if (gone !== undefined || performance.now() + pauseMs - silentSince > budgetMs) {
         this.#isSilent = true;
-        throw new (waits ? Waiting : Away)(`${this.#url.origin} within ${budgetMs} ms: ${why}`);
+        throw new (waits ? Waiting : Away)(gone ?? `${this.#url.origin} within ${budgetMs} ms: ${why}`);
       }
       await paused(pauseMs);
     }

@@ -22,7 +22,7 @@ from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOLS
 
 ADAPTER = "openai-agents"
 # The SDK gives the model a message about a tool's error, and the guardrails see no other result than that.
-LACKS = frozenset({"changes_arguments", "reports_errors", "subagents"})
+LACKS = frozenset({"changes_arguments", "reports_errors", "error_texts", "subagents"})
 SYNC, ASYNC = False, True
 
 
