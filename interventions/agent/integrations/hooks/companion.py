@@ -21,7 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, cast
 
-from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions, agent_id_of
+from haltline.interventions.agent.integrations.claude_code.hooks import OnApproval, Sessions, agent_id_of
+from haltline.interventions.agent.integrations.claude_code.stops import Earlier
 from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook, peer_of
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed

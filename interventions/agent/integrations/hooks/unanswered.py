@@ -10,7 +10,8 @@ from typing import Any
 import orjson
 
 from haltline.interventions.agent.enforcement.fail_policy import holds_word
-from haltline.interventions.agent.integrations.claude_code.hooks import Stop, halted, stopped_answer
+from haltline.interventions.agent.integrations.claude_code.hooks import halted, stopped_answer
+from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
 from haltline.interventions.agent.integrations.hooks.limited import Overdue, in_time
 from haltline.interventions.agent.integrations.hooks.stored import Stored
