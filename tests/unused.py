@@ -59,7 +59,6 @@ ALLOWED: Final = (
     ),
     Allowed("examples/*", r"\w+", "scripted models have the methods of a framework's"),
     Allowed("tests/conformance/drivers/*", r"\w+", "as the examples"),
-    Allowed("tests/*/test_frameworks.py", r"bind_tools", "as the examples"),
     Allowed("tests/*conftest.py", r"pytest_\w+", "pytest calls it"),
     Allowed("tests/docs/test_site.py", r"handle_starttag", "html.parser calls it"),
     Allowed("tests/streams/intake/test_app_formats.py", r"\w+_unix_nano|string_value", "protobuf's fields"),

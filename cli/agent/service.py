@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Final
 
 import haltline
-from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, agent_id_of
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions as HookSessions
+from haltline.interventions.agent.integrations.claude_code.hooks import agent_id_of
+from haltline.interventions.agent.integrations.claude_code.stops import Earlier
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS
 from haltline.interventions.agent.integrations.hooks.handler import IDLE_S, HookHandler, settings_of
 from haltline.interventions.agent.integrations.hooks.installed import Installed

@@ -6,7 +6,7 @@ from typing import Final, cast
 
 from haltline.streams.kafka.failure import KnownFailure
 from haltline.streams.kafka.security import faust_credentials
-from haltline.streams.runtime.faust_overrides import GroupConsumer, WorkerApp
+from haltline.streams.runtime.faust_overrides import GroupConsumer, Tables, WorkerApp
 from haltline.streams.runtime.health import Partition
 from haltline.streams.runtime.membership import Hooks
 from haltline.streams.runtime.worker_settings import WorkerSettings
@@ -33,6 +33,7 @@ class FaustMembership:
             settings.group,
             broker=";".join(f"aiokafka://{address}" for address in settings.bootstrap.split(",")),
             store="memory://",
+            TableManager=Tables,
             web_enabled=False,
             topic_allow_declare=False,
             topic_disable_leader=True,

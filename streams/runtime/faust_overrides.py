@@ -3,7 +3,7 @@
 Faust provides group membership, the assignment of partitions and standbys, and commits. It reads nothing: librdkafka
 fetches sources and changelog, and the log shows when a partition is recovered (`haltline.streams.runtime.ownership`).
 
-- `ReadElsewhere` replaces Faust's recovery.
+- `ReadElsewhere` replaces Faust's recovery, and `Tables` starts it at once.
 - `GroupConsumer` commits the id of the log with an offset, and has the worker checkpoint before a partition is revoked.
 - `WorkerApp` creates no folders on disk.
 """
@@ -77,13 +77,21 @@ class ReadElsewhere(Service):
         self.completed.set()
 
 
-class WorkerApp(faust.App):
-    """Faust's app, with a table whose changelog is read elsewhere."""
+class Tables(TableManager):
+    """Faust's tables, with a changelog that is read elsewhere."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        tables = cast(TableManager, self.tables)
-        tables._recovery = cast(Recovery, ReadElsewhere(self, beacon=tables.beacon, loop=self.loop))
+    def __init__(self, app: faust.App, **kwargs: Any) -> None:
+        super().__init__(app, **kwargs)
+        self._recovery = cast(Recovery, ReadElsewhere(app, beacon=self.beacon, loop=self.loop))
+
+    async def on_start(self) -> None:
+        """Start at once: Faust would wait a second for more tables."""
+        await self._update_channels()
+        await self.recovery.start()
+
+
+class WorkerApp(faust.App):
+    """Faust's app, without files."""
 
     def _create_directories(self) -> None:
         """Do nothing: nothing is kept on disk."""

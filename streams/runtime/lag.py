@@ -74,7 +74,8 @@ class LagWatch:
         self._end = metrics.gauge("consumer_high_watermark")
         self._begin = metrics.gauge("consumer_low_watermark")
         self._progress: Mapping[Partition, Progress] = {}
-        self._closing = self.system.event()
+        self._closing = False
+        self._woken = self.system.event()
         self._thread = self.system.thread(target=self._run, name="lag", daemon=True)
         self._thread.start()
 
@@ -86,9 +87,14 @@ class LagWatch:
             self._progress, self._now_s(), stuck_after_s=self.stuck_after_s, recovered=recovered, troubles=troubles
         )
 
+    def look_soon(self) -> None:
+        """Look now and not after the interval: partitions were assigned."""
+        self._woken.set()
+
     def close(self) -> None:
         """End the thread."""
-        self._closing.set()
+        self._closing = True
+        self._woken.set()
         self._thread.join()
 
     def _now_s(self) -> float:
@@ -96,7 +102,11 @@ class LagWatch:
 
     def _run(self) -> None:
         try:
-            while not self._closing.wait(self.interval_s):
+            while True:
+                self._woken.wait(self.interval_s)
+                self._woken.clear()
+                if self._closing:
+                    return
                 try:
                     if self.topics is not None:
                         self.topics.look()

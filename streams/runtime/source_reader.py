@@ -28,6 +28,7 @@ from haltline.streams.system import REAL, System
 
 _LOOK_EVERY_S: Final = 0.1
 """The time in seconds within which a waiting thread notices a new assignment or its end."""
+_ANSWER_WITHIN_S: Final = 1.0
 _CLOSE_WITHIN_S: Final = 5.0
 _QUEUE_KIB: Final = 16 * 1024
 """The size limit of librdkafka's queue of one topic."""
@@ -78,6 +79,9 @@ class RecordConsumer(Protocol):
 
     def assign(self, partitions: list[TopicPartition], /) -> None:
         """Read exactly these partitions, each from its offset."""
+
+    def list_topics(self, topic: str, /, *, timeout: float) -> object:
+        """Ask for the metadata of a topic. Raises KafkaException when no broker answers in time."""
 
     def poll(self, timeout: float, /) -> Any:
         """Wait for one message; None when there is none in time."""
@@ -273,6 +277,8 @@ class _TopicThread:
         self._changed.clear()  # before the assignment is read, so that no change is missed
         assignment = self._assignment
         if assignment is not self._taken_up:
+            if assignment.offsets:
+                self._learn(consumer)
             # librdkafka then returns nothing that was fetched for the previous assignment.
             consumer.assign([TopicPartition(self._topic, *at) for at in assignment.offsets.items()])
             self._taken_up = assignment
@@ -291,6 +297,16 @@ class _TopicThread:
                 if self.closing or self._assignment is not assignment:
                     return
             self._hand_over(fetched)
+
+    def _learn(self, consumer: RecordConsumer) -> None:
+        """Have librdkafka know the topic's leaders, which it would otherwise look up half a second after an assignment.
+
+        Without an answer it does that.
+        """
+        try:
+            consumer.list_topics(self._topic, timeout=_ANSWER_WITHIN_S)
+        except KafkaException as failed:
+            self._complains(failed.args[0])
 
     def _by_partition(self, assignment: _Assignment, messages: Iterable[Any]) -> Iterable[Fetched]:
         topic, following = self._topic, self._following

@@ -390,6 +390,7 @@ class Worker:
             self.end(failure)
         if not self.is_gone(sources):
             self.reader.begin(found)
+            self.lag.look_soon()
 
     async def commit_first(self, sources: tuple[Partition, ...], first: Mapping[Partition, int]) -> None:
         """Commit the first offset of partitions without a commit, before any state includes their records.

@@ -10,7 +10,6 @@ several lines.
 """
 
 import json
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -155,12 +154,14 @@ def _branches(node: dict[str, Any]) -> str:
 
 def _by_start() -> dict[str, list[tuple[str, Form]]]:
     """Return, by the shortest start, the starts that extend it, the longest first."""
-    starts = [(start, _form_of(row)) for row in TABLE["forms"] for start in row.get("starts", ())]
-    shortest = [start for start, _ in starts if not any(start != s and start.startswith(s) for s, _ in starts)]
-    by_start: dict[str, list[tuple[str, Form]]] = defaultdict(list)
-    for start, form in sorted(starts, key=lambda one: -len(one[0])):
-        by_start[next(short for short in shortest if start.startswith(short))].append((start, form))
-    return dict(by_start)
+    starts = [(start, form) for row in TABLE["forms"] for form in [_form_of(row)] for start in row.get("starts", ())]
+    by_start: dict[str, list[tuple[str, Form]]] = {}
+    short = None
+    for start, form in sorted(starts, key=lambda one: one[0]):  # what extends a text follows it
+        if short is None or not start.startswith(short):
+            short = start
+        by_start.setdefault(short, []).append((start, form))
+    return {short: sorted(longer, key=lambda one: -len(one[0])) for short, longer in by_start.items()}
 
 
 _BY_START: Final = _by_start()

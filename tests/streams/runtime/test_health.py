@@ -157,6 +157,15 @@ def test_a_broker_that_does_not_answer_is_retried(cluster: MockCluster, caplog: 
     assert failures == []
 
 
+def test_a_partition_that_was_just_assigned_is_looked_at_before_the_interval_is_over(cluster: MockCluster) -> None:
+    cluster.create_topic("events", 1)
+    watching = watch(cluster, Here(), [], interval_s=3600)
+    assert not watching.verdict().ready
+    watching.look_soon()
+    wait_until(lambda: watching.verdict().ready, "the end of the partition is known")
+    watching.close()
+
+
 def test_the_ends_of_owned_partitions_are_told_after_a_crash_although_a_later_request_fails(
     cluster: MockCluster,
 ) -> None:

@@ -33,6 +33,9 @@ class Librdkafka:
         self.on_error = on_error
         return self
 
+    def list_topics(self, _topic: str, /, *, timeout: float) -> NoReturn:
+        raise KafkaException(KafkaError(KafkaError._TRANSPORT, f"no answer within {timeout} s"))
+
     def assign(self, _partitions: list[TopicPartition], /) -> None: ...
 
     def poll(self, timeout: float, /) -> Message | None:

@@ -14,11 +14,12 @@ import os
 import socket
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar, Final, Literal
 
 from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop
 from haltline.interventions.agent.integrations.claude_code.transcript import Transcript, results_in
 from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
@@ -43,31 +44,6 @@ _RESULTS = frozenset({"PostToolUse", "PostToolUseFailure"})
 _CODE: Final = re.compile(r"^[a-z_]+, ")
 """The code at the beginning of a decision's reason."""
 _KNOWN: Final = "This session was stopped. "
-
-
-class Stop(NamedTuple):
-    """The stop of a session."""
-
-    text: str
-    """Its cause, for the user and the model."""
-    is_kill: bool = True
-    """False: every call is refused until an approval, or a new prompt of its user if that suffices."""
-    may_report: bool = False
-    """It is held for lack of progress: the model reads why, and has a turn for its report."""
-    is_local: bool = False
-    """Whether it was decided on this machine, so that its user can release it."""
-
-    def text_for(self, session_id: str) -> str:
-        """Return the text with the command that releases the session, if its user may do so."""
-        command = f"haltline hook release {session_id}"
-        return f"{self.text} To let it go on: {command}" if self.is_local and command not in self.text else self.text
-
-
-class Earlier(NamedTuple):
-    """What an earlier process has stored of a session."""
-
-    state: bytes | None = None
-    stop: Stop | None = None
 
 
 class Sessions:

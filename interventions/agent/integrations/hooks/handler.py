@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 from haltline.interventions.agent.frame.session import NOT_CHECKED, NOT_CHECKED_TEXT
-from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, OnApproval, Sessions
+from haltline.interventions.agent.integrations.claude_code.hooks import OnApproval, Sessions
+from haltline.interventions.agent.integrations.claude_code.stops import Earlier
 from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook
 from haltline.interventions.agent.integrations.hooks.dialects import DIALECTS, Answer, denied, event_of, reply_of
 from haltline.interventions.agent.integrations.hooks.installed import Change, Installed

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, Self
 
-from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, Stop
+from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop
 from haltline.interventions.agent.integrations.hooks.ancestors import Started
 from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 

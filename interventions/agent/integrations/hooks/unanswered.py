@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Any
 
-from haltline.interventions.agent.integrations.claude_code.hooks import Stop, halted, stopped_answer
+from haltline.interventions.agent.integrations.claude_code.hooks import halted, stopped_answer
+from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.service.unavailable import NOBODY, is_closed

@@ -16,7 +16,7 @@ from subprocess import PIPE
 import pytest
 
 from haltline.cli.agent import hook_settings
-from haltline.interventions.agent.integrations.claude_code.hooks import Stop
+from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks import ancestors
 from haltline.interventions.agent.integrations.hooks.handler import ATTENDED, HookHandler
 from haltline.interventions.agent.integrations.hooks.installed import Installed

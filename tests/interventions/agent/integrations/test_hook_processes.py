@@ -17,7 +17,7 @@ from unittest import mock
 import pytest
 
 from haltline.cli.agent import hook, hook_request, hook_settings
-from haltline.interventions.agent.integrations.claude_code.hooks import Stop
+from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks import dialects, handler
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.schemas.control import Stage

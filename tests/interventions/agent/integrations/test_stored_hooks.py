@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.integrations.claude_code.hooks import Earlier, Stop
+from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop
 from haltline.interventions.agent.integrations.hooks.stored import MAX_STATES, Stored
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.transport.local_decider import forget_kill
