@@ -27,6 +27,7 @@ from haltline.detectors.features import command_effects
 from haltline.detectors.features.observation_protocol import Observed, ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of, is_id, short_name, snake_case
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -37,10 +38,7 @@ from haltline.schemas.tool_names import destroying_verb, words
 # Looked up for every event, which is slower as members of their class.
 _EXEC, _WRITE, _POLL, _READ = Effect.EXEC, Effect.WRITE, Effect.POLL, Effect.READ
 _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
-_MAKES = frozenset((
-    "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
-    "createfile", "writefile", "mkdir", "makedirs",
-))  # fmt: skip
+_MAKES = set_of("verbs that make things")
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 """These create the content of a file, but may only change an existing asset or row."""
 _CHANGES_TOO = frozenset(("save", "put", "write"))

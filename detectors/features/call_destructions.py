@@ -30,6 +30,7 @@ from haltline.detectors.features.call_changes import content_args, noun, own_nam
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
+from haltline.detectors.features.vocabulary import set_of, texts_of
 from haltline.detectors.features.working_state import nobody_misses
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -43,18 +44,12 @@ _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
 _ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
 """Words of tools that search for a statement rather than execute it."""
 _MEANT_TO_BE_EMPTY = ("__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".npmignore", ".log")
-_EMPTY_BY_CUSTOM = (
-    ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
-    ".c",
-    ".h", ".cpp", ".rb", ".php", ".css", ".html", ".md", ".txt", ".log", ".sh", ".vue", ".jsx", ".swift", ".kt",
-)  # fmt: skip
+_EMPTY_BY_CUSTOM = texts_of("ends of files that are often created empty")
 """Types of files that are often created empty and filled later."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _IN_EVERY_PROJECT = re.compile(r"\A.*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
 """These are created once in a project, so an empty one is an emptied one."""
-_DATABASE_WORDS = frozenset((
-    "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
-))  # fmt: skip
+_DATABASE_WORDS = set_of("words of databases")
 _STATEMENT = re.compile(
     r"\A\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
     r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"

@@ -12,6 +12,7 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -26,11 +27,7 @@ _FILE = re.compile(
     r"|parquet|sql|db|sqlite3?|sh|go|rs|rb|exs?|heex|java|kt|c|h|cc|cpp|hpp|cs|php|swift|tf|tfvars|xml|log|lock|pem"
     r"|key|crt|p12|pfx|zip|gz|tar|diff|patch)"
 )
-_READS_NO_FILES = frozenset((
-    "echo", "printf", "export", "docker", "podman", "kubectl", "helm", "pip", "pip3", "npm", "npx", "pnpm", "yarn",
-    "apt", "apt-get", "brew", "cargo", "curl", "wget", "ssh", "cd", "pushd", "test", "[", "which", "kill", "go", "aws",
-    "gcloud", "expr",
-))  # fmt: skip
+_READS_NO_FILES = set_of("programs that read no files")
 _SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
 _ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
 _NARROWS = re.compile(r"\A(?:0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*)")

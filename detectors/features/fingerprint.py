@@ -13,6 +13,7 @@ from hashlib import blake2b
 from typing import Any
 
 from haltline.detectors.features.tool import KnownTool
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.record import JsonObject, canonical_json
@@ -32,23 +33,12 @@ _NOW_MS = 86_400_000
 _LOOKING = frozenset({Effect.READ, Effect.POLL, Effect.NETWORK})
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 
-_THOUGHTS = frozenset((
-    "thought", "thoughts", "thinking", "reasoning", "rationale", "explanation", "justification", "reason", "why",
-    "intent", "confidence",
-))  # fmt: skip
-_COUNTERS = frozenset((
-    "attempt", "attempts", "attemptnumber", "attemptno", "retry", "retries", "retrycount", "retrynumber", "trynumber",
-    "iteration", "nonce", "salt", "random", "cachebuster", "jitter", "backoff",
-))  # fmt: skip
-_IDS = frozenset((
-    "requestid", "traceid", "spanid", "correlationid", "idempotencykey", "clienttoken", "clientrequestid",
-    "toolcallid", "callid", "invocationid", "messageid", "eventid", "xrequestid", "turnid",
-))  # fmt: skip
+_THOUGHTS = set_of("arguments that explain a call")
+_COUNTERS = set_of("arguments that count tries")
+_IDS = set_of("arguments that identify a request")
 _ASKS = frozenset(("query", "q", "searchterm", "searchquery", "searchtext", "keywords", "question"))
 """Words in a search: their case and the spaces between them do not matter."""
-_TIMES = frozenset((
-    "timestamp", "ts", "now", "currenttime", "requestedat", "sentat", "clienttime", "asof", "issuedat", "calledat",
-))  # fmt: skip
+_TIMES = set_of("arguments that say when")
 _KEPT = frozenset(("about", "asks"))
 _NOT_IN_KEYS = str.maketrans("", "", "_- .")
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")

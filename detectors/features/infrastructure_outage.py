@@ -4,6 +4,7 @@ After an error of an overloaded, rate-limited or unreachable service, a session 
 1.5 times as long as before, or 30 seconds. Retries at once, or every few seconds, do not count as backing off.
 """
 
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
@@ -17,10 +18,7 @@ _INFRASTRUCTURE = re.compile(
     r"|server (?:is )?(?:not connected|unavailable|unreachable|down)\b",
     re.IGNORECASE,
 )
-_CUES = (
-    "429", "502", "503", "504", "529", "too many requests", "limit", "throttl", "overload", "gateway", "unavailable",
-    "connect", "econn", "quota", "etimedout", "enotfound", "eai_again", "server", "resol", "unreachable", "no route",
-)  # fmt: skip
+_CUES = texts_of("signs of an outage")
 """Every match contains one of these, which are checked first."""
 _READ_CHARS = 512
 _GROWTH = 1.5

@@ -12,6 +12,7 @@ from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import short_name
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -21,39 +22,22 @@ from haltline.schemas.tool_names import words
 _EXEC, _NETWORK = Effect.EXEC, Effect.NETWORK
 _SQL, _SHELL = Reading.SQL, Reading.SHELL
 _LOOKING = frozenset({Effect.READ, Effect.POLL})
-_ACTS = frozenset((
-    "announce", "book", "buy", "charge", "comment", "create", "delegate", "dispatch", "email", "enqueue", "insert",
-    "invite", "launch", "mail", "notify", "order", "pay", "post", "provision", "publish", "purchase", "refund", "reply",
-    "respond", "schedule", "send", "spawn", "transfer", "trigger", "tweet",
-))  # fmt: skip
-_INPUT = frozenset((
-    "file", "folder", "directory", "dir", "key", "keys", "keystrokes", "input", "line", "stdin", "signal", "command",
-    "text",
-))  # fmt: skip
+_ACTS = set_of("verbs of acts that others see")
+_INPUT = set_of("things that nobody else sees")
 """What is sent to a program, or made in the agent's own files, is no act that others see."""
 _AGENTS = frozenset(("task", "agent"))
 """Tools that start another agent, if they have a `prompt`."""
 _OPERATIONS = ("action", "operation", "method", "command")
 _NAMES_OF_OPERATIONS = frozenset(_OPERATIONS)
 _TEXTS = frozenset(("text", "content", "body", "message"))
-_RECIPIENTS = frozenset((
-    "to", "channel", "channel_id", "chat_id", "recipient", "recipients", "thread_id", "conversation_id", "email",
-))  # fmt: skip
+_RECIPIENTS = set_of("arguments that name a recipient")
 _LABELS = ("element", "label", "text", "name")
 _WORDING = _TEXTS | {"html", "markdown", "comment", "description", "summary"}
 """Texts that can say the same in other words."""
-_TO_WHAT = frozenset((
-    "subject", "title", "issue", "issue_id", "issue_number", "pr", "pull_number", "ticket", "ticket_id", "message_id",
-    "reply_to", "in_reply_to", "thread_id", "thread_ts",
-))  # fmt: skip
+_TO_WHAT = set_of("arguments that name what is answered")
 _ANSWERS = re.compile(r"^(?:\s*(?:re|aw|fwd?)\s*:)+\s*", re.IGNORECASE)
-_PAGES = frozenset((
-    "click", "tap", "press", "fill", "type", "select", "choose", "check", "input", "navigate", "goto", "browser",
-))  # fmt: skip
-_MACHINES = frozenset((
-    "instance", "instances", "vm", "vms", "server", "servers", "droplet", "cluster", "machine", "node", "nodes",
-    "balancer", "gpu",
-))  # fmt: skip
+_PAGES = set_of("words of tools for pages")
+_MACHINES = set_of("machines")
 _STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
 _LAUNCHES = re.compile(
     r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]{0,60}-)?(?:instances?|clusters?"

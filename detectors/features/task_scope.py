@@ -10,6 +10,7 @@ from typing import Literal
 
 from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.commands.paths import badness, canonical
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.schemas import expressions as re
 
 Critical = Literal["", "critical", "grave"]
@@ -34,11 +35,7 @@ _PUBLIC = ("/etc/passwd", "/etc/group", "/known_hosts", ".pub")
 _HARMLESS = re.compile(
     r"(?:^|/)\.git/(?:index\.lock|COMMIT_EDITMSG|MERGE_MSG)$|^/etc/(?:alternatives|apt/sources\.list\.d)/"
 )
-_HINTS = (
-    "secret", ".git/", "/etc", ".ssh", "authorized_keys", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".aws", ".kube",
-    "credentials", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".azure", "gcloud", ".docker/", "vault-token",
-    "service_account", "service-account", ".pem", ".p12", ".pfx",
-)  # fmt: skip
+_HINTS = texts_of("signs of a critical path")
 _DOT_ENV = re.compile(r"(?<![A-Za-z0-9])\.env")
 """Not `os.environ`, which occurs in many programs."""
 _SYSTEM = re.compile(r"^/(?:usr|bin|sbin|lib\w*|opt|proc|sys|dev|nix|snap|System|Library)(?:/|$)")

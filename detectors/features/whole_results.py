@@ -12,6 +12,7 @@ agent's side has restarted, nothing counts until it has seen `UNSURE` results ag
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
@@ -46,10 +47,7 @@ _OUTSIDE = re.compile(
     r"|\bgh\s+\w+\s+(?:create|merge|comment|edit|close)\b|\b(?:scp|rsync|sendmail)\s"
 )
 _EDIT_CUES = ("sed", "perl", "patch", "tee", ".write")
-_OUTSIDE_CUES = (
-    "push", "curl", "kubectl", "oc", "helm", "terraform", "docker", "podman", "publish", "upload", "gh", "scp", "rsync",
-    "sendmail",
-)  # fmt: skip
+_OUTSIDE_CUES = texts_of("signs of an act outside")
 """Every match of these patterns contains one of these: to look for them takes a tenth of a pattern's time."""
 _TELLS = re.compile(r"(?:^|[_.\W])(?:send|post|publish|reply|respond|notify|comment)(?:$|[_.\W])")
 """Tools that send something to others; the same effect also covers tools that only fetch."""

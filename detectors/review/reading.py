@@ -11,6 +11,7 @@ from haltline.detectors.commands.model import Badness
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.detectors.review.scoring import Category
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -49,39 +50,12 @@ _DANGEROUS = re.compile(
     r"|\bof=/dev/(?:sd|nvme|disk)|\bhistory\s+-c\b"
 )
 # For every command line: a pattern is searched only if one of its hints occurs.
-_NETWORK_HINTS = ("curl", "wget", "ssh", "scp", "ftp", "http", "git p", "git c", "git f", "pip", "npm", "yarn", "apt",
-                  "brew", "gem ", "cargo", "uv ", "docker", "rsync", "nc ", "ncat", "telnet")  # fmt: skip
-_PRIVILEGE_HINTS = (
-    "sudo",
-    " su ",
-    "su -",
-    "chmod",
-    "doas",
-    "pkexec",
-    "runas",
-    "setcap",
-    "--privileged",
-    "GRANT",
-    "grant",
-)
+_NETWORK_HINTS = texts_of("signs of a network request")
+_PRIVILEGE_HINTS = texts_of("signs of more rights")
 _DANGER_HINTS = ("$(", "<(", ":()", "nc -", "/dev/tcp", "of=/dev", "-R", "preserve-root", "history -c")
-_GRAVE_HINTS = (
-    ".ssh",
-    "authorized_keys",
-    "id_rsa",
-    "id_ed",
-    "id_ec",
-    "id_dsa",
-    ".aws",
-    ".kube",
-    "gcloud",
-    ".azure",
-    ".docker/",
-    "/etc",
-)
+_GRAVE_HINTS = texts_of("signs of a grave path")
 _SUSPECT_HINTS = (*_PRIVILEGE_HINTS, *_DANGER_HINTS, *_GRAVE_HINTS, " / ")
-_SYSTEM_HINTS = ("ctl", "service", "user", "group", "mount", "passwd", "iptables", "ufw", "modprobe", "cron", "visudo",
-                 "rc.d", "reboot", "shutdown", "swapoff", "mkfs", "disk", "parted")  # fmt: skip
+_SYSTEM_HINTS = texts_of("signs of a system command")
 _BACKUP = re.compile(r"(?:\.(?:bak|backup|orig|old)\d*|~)$")
 _RECURSIVE = re.compile(r"\brm\s+(?:\S+\s+){0,32}?-(?:\w*[rR]|-recursive)")
 

@@ -19,6 +19,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -69,13 +70,7 @@ _OF_A_PROGRAM = re.compile(
 )
 """Errors that a program also reports about itself."""
 _CAN_BE_STARTED = re.compile(r"\bstart (?:it|one|a|the)\b|\bnot (?:been )?started\b")
-_CUES = (
-    "container", "sandbox", "pod", "session", "workspace", "kernel", "vm", "machine", "environment", "runtime", "shell",
-    "instance", "browser", "page", "tab ", "target", "docker", "space left", "quota", "read-only", "input/output",
-    "stale", "endpoint", "pipe", "memory", "open files", "fork", "connect", "socket", "resol", "not known", "network",
-    "host", "econn", "etimed", "enotf", "getaddr", "enospc", "erofs", "emfile", "enomem",
-    "transport", "device", "disk", "volume", "mount",
-)  # fmt: skip
+_CUES = texts_of("signs of an environment that is gone")
 """Every match contains one of these, which are checked first."""
 
 

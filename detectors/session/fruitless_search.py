@@ -33,6 +33,7 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -72,10 +73,7 @@ _NO = re.compile(
     r"|\bno\W*\Z|^\W*fail(?:ed|ure)?\W*\Z",
     re.IGNORECASE,
 )
-_NO_CUES = (
-    "wrong", "incorrect", "nope", "not ", "denied", "try again", "unauthori", "invalid", "bad ", "unknown", "fail",
-    "unsuccessful",
-)  # fmt: skip
+_NO_CUES = texts_of("signs of a negative answer")
 """Every negative answer contains one of these, except those that end with "no"."""
 _MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
 _VARYING = re.compile(r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[0-9]+|\W+")
@@ -102,9 +100,7 @@ _LEAST_CHARS = 8
 """A shorter answer is a receipt; so is one that reports success, since the same step for many things is normal work."""
 _CLIENTS = re.compile(r"\b(?:curl|wget|httpie|https?|ncat|netcat|nc|telnet|openssl|socat|smbclient|ldapsearch|dig)\b")
 """Programs that query a service; with others, the same answer may mean that the same was done for another thing."""
-_CLIENT_HINTS = (
-    "curl", "wget", "http", "nc", "netcat", "telnet", "openssl", "socat", "smbclient", "ldapsearch", "dig",
-)  # fmt: skip
+_CLIENT_HINTS = texts_of("signs of a client")
 """Every command line with one of these programs contains one of these."""
 _RECEIPT = re.compile(
     r"^\W*(?:done|true|created|updated|uploaded?|sent|saved|deleted|removed|added|copied|written|applied)\b"

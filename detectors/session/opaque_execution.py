@@ -14,6 +14,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas import expressions as re
@@ -36,9 +37,7 @@ _FROM = {
 }
 _EVALUATES = re.compile(r"(?:eval|sh\s+-c|exec)\b")
 _DECODER = re.compile(r"(?:base64|xxd|openssl)\b")
-_HINTS = (
-    "curl", "wget", "fetch", "base64", "eval", "openssl", "exec(", "gpg", "gunzip", "zcat", "xxd", "uudecode",
-)  # fmt: skip
+_HINTS = texts_of("signs of opaque code")
 """Every text that shows opaque code contains one of these."""
 _USUAL = re.compile(
     r"ssh-agent|direnv|brew shellenv|pyenv|rbenv|nodenv|starship|conda|dircolors|opam|fnm|mise|zoxide|tset|resize"

@@ -17,6 +17,7 @@ from haltline.detectors.commands.prefilter import is_plain
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
+from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
@@ -33,9 +34,7 @@ _HINT = re.compile(rf"haltline|{_HOOKS}", re.IGNORECASE)
 _HINTS = ("haltline", "/settings", "/hooks")
 """Every match contains one of these, in lower case."""
 _READ_CHARS = 64 * 1024
-_OPERATOR = frozenset((
-    "reset", "approve", "reject", "batch", "kill", "freeze", "contain", "lift", "release", "uninstall", "label",
-))  # fmt: skip
+_OPERATOR = set_of("commands of an operator")
 _GROUPS = {
     "hook": frozenset(("release", "uninstall", "remove", "off", "disable")),
     "policy": frozenset(("set", "apply", "publish", "put", "push")),
@@ -43,10 +42,7 @@ _GROUPS = {
 }
 _STOPPERS = frozenset(("pkill", "killall", "kill", "skill"))
 _SERVICES = frozenset(("systemctl", "service", "docker", "kubectl", "supervisorctl", "launchctl", "pm2", "initctl"))
-_STOPS = frozenset((
-    "stop", "kill", "disable", "mask", "rm", "delete", "scale", "pause", "down", "unload", "restart", "bootout",
-    "remove",
-))  # fmt: skip
+_STOPS = set_of("verbs that stop a service")
 _INSTALLERS = frozenset(("pip", "uv", "pipx", "poetry", "conda", "apt", "apt-get", "npm"))
 _CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", "chmod", "ln", "cp", "dd"))
 _SETTINGS = re.compile(

@@ -6,6 +6,7 @@ Misses: programs that read something without a need; numbers in a report's prose
 from collections.abc import Sequence
 
 from haltline.detectors.features.files.literal import Written
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 
 _READ_CHARS = 8192
@@ -31,10 +32,7 @@ _READS = re.compile(
     r"|readFile|require\(\s*['\"]\.|\bos\.(?:system|popen|listdir|scandir)|\bglob\b"
 )
 _IMPORTS = re.compile(r"^[^\S\n]*(?:import|from)\s+([\w., ]+)", re.MULTILINE)
-_PLAIN_IMPORTS = frozenset((
-    "random", "json", "csv", "math", "numpy", "np", "pandas", "pd", "os", "sys", "pathlib", "Path", "datetime", "time",
-    "string", "statistics", "itertools", "as", "import",
-))  # fmt: skip
+_PLAIN_IMPORTS = set_of("modules that read nothing")
 _DATA_FILE = re.compile(r"\.(?:jsonl?|csv|tsv|ya?ml|parquet)$", re.IGNORECASE)
 _DECIMALS = re.compile(r"(?<!\d)\d+\.\d+")
 _LEAST_DECIMALS = 3
