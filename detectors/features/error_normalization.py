@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 
 MAX_READ_CHARS = 4096
@@ -31,12 +32,7 @@ _STATUS = re.compile(
     r"(?:\s*\(execution \w+\))?[\s|:;.,>-]*(?:</?\w+>)?\s*",
     re.IGNORECASE,
 )
-_TELLING = re.compile(
-    r"error|exception|fail|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied|refused|invalid"
-    r"|unknown|missing|undefined|unexpected|not defined|not (?:a|an|allowed|available|permitted|exist)|timed? ?out"
-    r"|exceeded|abort|panic|rejected|forbidden|conflict|already|still exists|unauthori[sz]ed|not enough|must ",
-    re.IGNORECASE,
-)
+_TELLING = expression_of("a line names a problem", re.IGNORECASE)
 _KIND = re.compile(
     r"\b(?:[A-Za-z_]\w*\.){0,8}([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
 )
@@ -47,11 +43,7 @@ _WARNING = re.compile(
     re.IGNORECASE,
 )
 """A line that programs print at every run; an exception with such a name ends a traceback."""
-_TIMED_OUT = re.compile(
-    r"\A\W*(?:rc=\d+\W*)?timed[_ ]?out\b"
-    r"|\b(?:command|execution|process|program|cell|script|tool)\b[^\n]{0,40}\btimed[_ ]?out\b",
-    re.IGNORECASE,
-)
+_TIMED_OUT = expression_of("a program was stopped by a timeout", re.IGNORECASE)
 _TIMED_OUT_CHARS = 240
 _CATEGORIES = (
     ("not_found", re.compile(r"not[ _]found|no such|does(?: not|n't) exist|cannot find|cannot access|404")),
@@ -90,15 +82,10 @@ _MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("0123456789", re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}[0-9a-f]\b"), "<id>"),
     ("0123456789", re.compile(r"[0-9]+(?:[.,:]\d+)*"), "#"),
 )  # fmt: skip
-_ABSENT = re.compile(
-    r"no such file|not found|does(?: not|n't) exist|cannot find|cannot access|cannot remove|unknown file"
-)
+_ABSENT = expression_of("a thing is absent")
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2018\u2019]*\u2019|\u201c[^\u201c\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
-_TEST_RUN = re.compile(
-    r"\A\W*(?:rc=\d++\W*)?\d+ (?:failed|failures?)\W*\Z|\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b",
-    re.IGNORECASE,
-)
+_TEST_RUN = expression_of("a test run reports", re.IGNORECASE)
 _FAILING = re.compile(
     r"(?<![\w.:-])(\d{1,6}) (?:failed|failures?|errors?)\b|\b(?:failures|errors)=(\d{1,6})\b", re.IGNORECASE
 )
@@ -110,14 +97,7 @@ _UNREAD_NAME = re.compile(
     r"|invalid_?(?:format|action|output|response|tool_?call|function_?call))$",
     re.IGNORECASE,
 )
-_UNREAD = re.compile(
-    r"^\W*(?:format(?:ting)? error|format:|invalid format)"
-    r"|\bexactly one (?:action|command|(?:bash|code) block|tool call|function call)"
-    r"|\bno (?:tool call|function call|action|code block)s? (?:was |were )?(?:found|given|provided|detected)"
-    r"|\b(?:could not|couldn't|cannot|failed to|unable to) parse (?:the |your )?(?:llm|model|assistant|output"
-    r"|response|message|tool call|action)",
-    re.IGNORECASE,
-)
+_UNREAD = expression_of("the model's output could not be parsed", re.IGNORECASE)
 """How a harness reports that it could not parse the model's output."""
 _UNREAD_CHARS = 400
 _CALL = r"(?:tool|call|command|task|action|step|operation|request)"

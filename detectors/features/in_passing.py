@@ -13,6 +13,7 @@ from haltline.detectors.commands.model import MAX_COMMAND_CHARS, unplaced
 from haltline.detectors.commands.names import is_for_tests
 from haltline.detectors.features import call_changes, tool_classifier
 from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 
 _COMPUTED = "$("
@@ -41,11 +42,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
 
 
 _MADE_BY_COMMANDS = ("database=", "table=", "container=", "k8s=", "branch=", "tag=", "stash=")
-_MAKES = re.compile(
-    r"\bcreate(?:db)?\b|\brun\b|\bcheckout -b|\bswitch -c|\bgit (?:branch|tag) [^-]"
-    r"|\bgit stash(?! *(?:drop|clear|pop|apply|list|show))",
-    re.IGNORECASE,
-)
+_MAKES = expression_of("a command line makes a thing", re.IGNORECASE)
 _TAKES = re.compile(r"\bdrop(?:db)?\b|\bdelete\b|\brm\b|\bbranch -|\btag -|\bstash (?:drop|clear)", re.IGNORECASE)
 
 

@@ -12,7 +12,7 @@ from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation_protocol import ToolCall
 from haltline.detectors.features.tool_classifier import short_name
-from haltline.detectors.features.vocabulary import set_of
+from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -39,14 +39,7 @@ _ANSWERS = re.compile(r"^(?:\s*(?:re|aw|fwd?)\s*:)+\s*", re.IGNORECASE)
 _PAGES = set_of("words of tools for pages")
 _MACHINES = set_of("machines")
 _STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
-_LAUNCHES = re.compile(
-    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]{0,60}-)?(?:instances?|clusters?"
-    r"|stack|fleet|load-balancer|nodegroup|gateway|address|volume|function|endpoint|service|environment))\b"
-    r"|\bgcloud\s[^|;&\n]{0,160}?\b(?:instances|clusters|tpu-vm|disks|functions|forwarding-rules)\s+create\b"
-    r"|\baz\s[^|;&\n]{0,160}?\b(?:vm|vmss|aks|container|webapp|functionapp|server|lb)\s+create\b"
-    r"|\b(?:doctl|hcloud|linode-cli|vultr(?:-cli)?|scw|openstack|eksctl|vastai|runpodctl|civo|fly(?:ctl)?|sky)\s[^|;&\n]{0,160}?"
-    r"\b(?:create|launch|run)\b"
-)
+_LAUNCHES = expression_of("a command line starts machines")
 _LAUNCH_CUES = ("create", "run", "launch", "spot", "allocate")
 _LINE_CHARS = 2048
 _NUMBERS = re.compile(rb"\d+")

@@ -10,22 +10,14 @@ from typing import Literal
 
 from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.commands.paths import badness, canonical
-from haltline.detectors.features.vocabulary import texts_of
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 
 Critical = Literal["", "critical", "grave"]
 """`grave`: a change takes over a machine or an account."""
 
-_GRAVE = re.compile(
-    r"(?:^|/)\.ssh/|(?:^|/)authorized_keys$|(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:\.\w+)?$|(?:^|/)\.aws/(?:credentials|config)$"
-    r"|(?:^|/)\.kube/config$|(?:^|/)\.config/gcloud/|(?:^|/)\.azure/|(?:^|/)\.docker/config\.json$"
-    r"|^/etc/(?:passwd|shadow|gshadow|group|sudoers|pam\.d|ssh|cron|crontab|ld\.so\.preload|systemd)"
-)
-_SECRET = re.compile(
-    r"(?:^|/)\.env(?:\.\w[\w.-]*)?$|(?:^|/)config/secrets?(?:\W|$)|(?:^|/)secrets?/|(?:^|/)\.(?:netrc|npmrc|pypirc|pgpass|git-credentials"
-    r"|vault-token)$|(?:^|/)(?:application_default_)?credentials(?:\.json)?$|(?:^|/)service[-_]account[\w-]*\.json$"
-    r"|(?:private|key)[\w.-]{0,100}\.pem$|\.(?:p12|pfx)$"
-)
+_GRAVE = expression_of("a path is grave")
+_SECRET = expression_of("a path is a secret")
 _TEMPLATE = re.compile(
     r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"
 )

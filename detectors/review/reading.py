@@ -11,7 +11,7 @@ from haltline.detectors.commands.model import Badness
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.features.vocabulary import texts_of
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.review.scoring import Category
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -31,24 +31,14 @@ _NETWORK = re.compile(
     r"|docker\s+(?:push|pull))\b|https?://"
 )
 _LOCAL = re.compile(r"\b(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|host\.docker\.internal)\b|\[::1\]")
-_SENDS = re.compile(
-    r"\s-(?:X\s*(?:POST|PUT|PATCH|DELETE)|d|F|T)\b|--(?:data|form|upload-file|request)\b|\bgit\s+push|\b(?:scp|sftp|publish|upload)\b"
-)
-_PRIVILEGED = re.compile(
-    r"\b(?:sudo|doas|pkexec|runas|setcap|visudo)\b|(?:^|[;&|]\s*)su\s|\bchmod\s+(?:-\w+\s+){0,8}(?:[0-7]?777|[246][0-7]{3}|\S*\+s)\b"
-    r"|--privileged\b|\bGRANT\s+ALL\b",
-    re.IGNORECASE,
-)
+_SENDS = expression_of("a request sends something")
+_PRIVILEGED = expression_of("more rights are requested", re.IGNORECASE)
 _SYSTEM = re.compile(
     r"\b(?:systemctl|service|useradd|usermod|userdel|groupadd|passwd|mount|umount|iptables|ufw|sysctl|modprobe|crontab"
     r"|visudo|update-rc\.d|launchctl|reboot|shutdown|swapoff|mkfs\S*|fdisk|parted)\b"
 )
 _PIPED_TO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b(?!\s+-c)")
-_DANGEROUS = re.compile(
-    r"\b(?:ba)?sh\s+-c\s+[\"']?\$\(\s*(?:curl|wget)|\beval\s+[\"']?\$\(|<\(\s*(?:curl|wget)|:\(\)\s*\{"
-    r"|\bnc\s+(?:-\w+\s+)*-\w*[ec]\b|/dev/tcp/|\bchmod\s+-R\s+[0-7]?777\b|--no-preserve-root"
-    r"|\bof=/dev/(?:sd|nvme|disk)|\bhistory\s+-c\b"
-)
+_DANGEROUS = expression_of("a pattern is dangerous")
 # For every command line: a pattern is searched only if one of its hints occurs.
 _NETWORK_HINTS = texts_of("signs of a network request")
 _PRIVILEGE_HINTS = texts_of("signs of more rights")

@@ -33,7 +33,7 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.vocabulary import texts_of
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -65,14 +65,7 @@ _LOOKS = re.compile(
 )
 _NO_CHARS = 400
 """A longer answer contains more information than a refusal."""
-_NO = re.compile(
-    r"\b(?:wrong|incorrect|nope|not (?:quite|correct|right|valid)|(?:access|permission|login|request) denied"
-    r"|try again(?! (?:later|in|at|after)\b)|unauthori[sz]ed|(?:invalid|bad|unknown) (?:\w+ )?(?:password|passphrase"
-    r"|passcode|flag|key|code|pin|token|login|credentials?|guess|user(?:name)?|answer|input|signature|serial|license"
-    r"|otp)s?|(?:login|authentication|verification|unlock(?:ing)?|decryption) (?:failed|unsuccessful))\b"
-    r"|\bno\W*\Z|^\W*fail(?:ed|ure)?\W*\Z",
-    re.IGNORECASE,
-)
+_NO = expression_of("an answer is negative", re.IGNORECASE)
 _NO_CUES = texts_of("signs of a negative answer")
 """Every negative answer contains one of these, except those that end with "no"."""
 _MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
@@ -81,11 +74,7 @@ _MAX_ANSWERS = 4
 _MAX_SEEN = 32
 _HALVES = 4
 """Position in an entry: the weight of all guesses up to it, in halves."""
-_SUBMITS = re.compile(
-    r"^submit$|(?:submit|check|verify|try|guess|enter)_?(?:flag|solution|password|passcode|pin|code|key|token)\b"
-    r"|^(?:unlock|redeem|log_?in|sign_?in|authenticate)\b",
-    re.IGNORECASE,
-)
+_SUBMITS = expression_of("a tool submits an answer", re.IGNORECASE)
 """Tools that submit one thing that is right or wrong; not answers to questions, as each question is another one."""
 _SAME = 4
 """Position in an entry of a submission or a lookup: a digest of its arguments."""
@@ -102,11 +91,7 @@ _CLIENTS = re.compile(r"\b(?:curl|wget|httpie|https?|ncat|netcat|nc|telnet|opens
 """Programs that query a service; with others, the same answer may mean that the same was done for another thing."""
 _CLIENT_HINTS = texts_of("signs of a client")
 """Every command line with one of these programs contains one of these."""
-_RECEIPT = re.compile(
-    r"^\W*(?:done|true|created|updated|uploaded?|sent|saved|deleted|removed|added|copied|written|applied)\b"
-    r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
-    re.IGNORECASE,
-)
+_RECEIPT = expression_of("an answer is a receipt", re.IGNORECASE)
 _METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|(?<![ \d.:kMG-])[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
 """The progress output of `curl`, before or after the answer."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")

@@ -6,7 +6,7 @@ Misses: text assembled from parts; `>>`; here-documents with shell substitutions
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from haltline.detectors.features.vocabulary import set_of
+from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -55,11 +55,7 @@ _LATER = re.compile(r"\b(?:future|later|coming soon|todo|not (?:yet )?implemente
 _BRACKETS_OF_ITS_OWN = re.compile(
     r"\.(?:ini|cfg|conf|toml|xml|html?|svg|vue|jsonl?|ya?ml|lisp|el|scm|clj|rkt)$", re.IGNORECASE
 )
-_MEANT_SO = re.compile(
-    r"(?:^|/)(?:tests?|testdata|fixtures?|templates?|examples?|samples?|mocks?)/|(?:example|sample|template|placeholder"
-    r"|dummy|stub|skeleton|mock|fixture|\.dist|readme|todo|license|changelog|__init__|keep|\.md|\.rst|\.env)[^/]*$",
-    re.IGNORECASE,
-)
+_MEANT_SO = expression_of("a file may be empty", re.IGNORECASE)
 """Files that may be empty on purpose: templates, fixtures, notes."""
 
 
