@@ -21,8 +21,7 @@ class ToolCall(Protocol):
     runs: bool
     text: str
 
-    @property
-    def targets(self) -> tuple[str, ...]: ...
+    targets: tuple[str, ...]
 
     @property
     def effect(self) -> Effect: ...
@@ -55,17 +54,15 @@ class Observed(ToolCall, Protocol):
     recalled: bool
     measured: bool
 
-    @property
-    def fingerprint(self) -> str: ...
+    fingerprint: str
 
     @property
     def head(self) -> str: ...
 
-    @property
-    def irreversible(self) -> tuple[Destruction, ...]: ...
+    irreversible: tuple[Destruction, ...]
 
-    @property
-    def losses(self) -> tuple[Destruction, ...]: ...
+    losses: tuple[Destruction, ...]
+
     @property
     def creates(self) -> Sequence[str]: ...
     @property
@@ -77,42 +74,31 @@ class Observed(ToolCall, Protocol):
     @property
     def places(self) -> Sequence[str]: ...
 
-    @property
-    def changes(self) -> bool: ...
-    @property
-    def changed(self) -> bool: ...
+    changes: bool
+    changed: bool
 
     @property
     def produces(self) -> bool: ...
     @property
     def does_more_than_look(self) -> bool: ...
 
-    @property
-    def waits(self) -> bool: ...
-    @property
-    def shows_placeholder(self) -> bool: ...
-    @property
-    def unread(self) -> bool: ...
-    @property
-    def cancelled(self) -> bool: ...
-    @property
-    def infrastructure(self) -> bool: ...
+    waits: bool
+    shows_placeholder: bool
+    unread: bool
+    cancelled: bool
+    infrastructure: bool
 
     @property
     def backs_off(self) -> bool: ...
 
-    @property
-    def timed_out(self) -> str: ...
+    timed_out: str
 
     @property
     def got_on(self) -> bool: ...
 
-    @property
-    def steps_through(self) -> bool: ...
-    @property
-    def again(self) -> Again | None: ...
-    @property
-    def novelty(self) -> tuple[float, ...] | None: ...
+    steps_through: bool
+    again: Again | None
+    novelty: tuple[float, ...] | None
 
     def error_key(self, level: Normalization) -> str: ...
     def may_have_changed_since(self, index: int) -> bool: ...
