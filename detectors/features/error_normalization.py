@@ -9,6 +9,7 @@ from enum import StrEnum
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.features.masks import masked, masks_of
 from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 
@@ -56,32 +57,8 @@ _CATEGORIES = (
     ("exists", re.compile(r"already exists|still exists|conflict")),
 )
 
-# Each with characters of which one must occur: checking them is almost free, and most messages lack them.
-_LOW: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("-", re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?"), "<time>"),
-    (":", re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
-    ("-", re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
-    ("x", re.compile(r"0x(?<=\b0x)[0-9a-f]+\b"), "<address>"),
-    (
-        "0123456789",
-        re.compile(r"\b(?:line|lineno|column|col|char|position|byte|offset|pid)(?:\s+|[=:]\s*)\d+"),
-        "<place>",
-    ),
-    (":", re.compile(r":\d+(?::\d+)?(?=[:\s,)]|$)"), ":#"),
-)
-_DURATIONS: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("s", re.compile(r"\d(?<![\w.]\d)[\d.]* ?(?:[mnu\u00b5]?s|secs?|seconds?|minutes?|min)\b"), "<duration>"),
-)
-_MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    (":", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
-    ("/\\", re.compile(r"(?<![\w.~@+/\\-])(?=[\w.~@+/\\-])(?=[\w.~@+/\\:-]{0,200}?[a-z_~])"
-                      r"(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
-    (".", re.compile(r"\b[\w-]+\.(?:py|pyc|js|jsx|ts|tsx|json|ya?ml|toml|txt|md|csv|xlsx?|sql|sh|c|h|cc|cpp|go|rs|java"
-                     r"|rb|php|html?|css|xml|ini|cfg|conf|lock|log|db|so|zip|gz|tar|png"
-                     r"|jpe?g|pdf)(?!\w|\.\w)"), "<path>"),
-    ("0123456789", re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}[0-9a-f]\b"), "<id>"),
-    ("0123456789", re.compile(r"[0-9]+(?:[.,:]\d+)*"), "#"),
-)  # fmt: skip
+_LOW, _MEDIUM = masks_of("errors"), masks_of("errors, by kind")
+_WITH_DURATIONS = masks_of("errors", "durations in errors")
 _ABSENT = expression_of("a thing is absent")
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2018\u2019]*\u2019|\u201c[^\u201c\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
@@ -123,11 +100,11 @@ def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
         return ""
     if level is Normalization.HIGH:
         return _kind(line)[:MAX_KEY_CHARS]
-    key = _replace(_LOW, line.lower())
+    key = masked(line.lower(), _LOW)
     if level is Normalization.MEDIUM:
         if _ABSENT.search(key):
             key = _BEFORE_ABSENT.sub("<name>", _QUOTED.sub("<name>", key))
-        key = _replace(_MEDIUM, key)
+        key = masked(key, _MEDIUM)
         key = key.replace("'<path>'", "<name>").replace("<path>", "<name>")
     return _SPACE.sub(" ", key).strip()[:MAX_KEY_CHARS]
 
@@ -136,15 +113,7 @@ def error_text(text: str) -> str:
     """The whole message, without times, addresses and line numbers; of a long one the beginning and the end."""
     if len(text) > MAX_READ_CHARS:
         text = f"{text[: MAX_READ_CHARS // 2]}\n{text[-MAX_READ_CHARS // 2 :]}"
-    return _replace((*_LOW, *_DURATIONS), ANSI.sub("", text).lower())
-
-
-def _replace(patterns: tuple[tuple[str, re.Pattern[str], str], ...], key: str) -> str:
-    there = frozenset(key)
-    for signs, pattern, placeholder in patterns:
-        if not there.isdisjoint(signs):
-            key = pattern.sub(placeholder, key)
-    return key
+    return masked(ANSI.sub("", text).lower(), _WITH_DURATIONS)
 
 
 def is_unread(action: str, text: str, *, known: bool) -> bool:

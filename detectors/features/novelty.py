@@ -411,7 +411,4 @@ def _is_negative(words: set[str], text: str) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")

@@ -173,7 +173,8 @@ class Observation(FailedCall):
             return ()
         cwd = cwd_of(self.event)
         found = exports(self.text, cwd=cwd)
-        if cwd is None and self.calls.chosen.get(choices.BY) == self._by and choices.moves(self.text):
+        chosen = self.calls.chosen
+        if chosen and cwd is None and chosen.get(choices.BY) == self._by and choices.moves(self.text):
             found = (f"{choices.MOVED}=", *found)
         return (f"{choices.BY}={self._by}", *found) if found else ()
 

@@ -157,7 +157,9 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
     def observe(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
-        """Count a lookup without results or a guess, or reset the counts."""
+        """Count a lookup without results or a guess, or reset the counts; a thought does neither."""
+        if tools.thinks(act.action):
+            return None
         found = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
         old, none = self._nothing_new(state, act), self._nothing_found(state, act)
         # Most calls run a program: these have no such answer, and can only end a row of others.
@@ -166,7 +168,7 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
 
     def _nothing_found(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         if not (_is_empty(act) and _is_look(act)):
-            if state.count and not tools.thinks(act.action):
+            if state.count:
                 state.count, state.rows = 0, []
             return None
         state.count += 1
@@ -181,8 +183,6 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
 
     def _guess(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a call with a short negative answer; any other call may bring a new result."""
-        if tools.thinks(act.action):
-            return None
         no = _no(act)
         if not no:
             if act.changes and (act.runs or act.tool.effect is not None) and not act.failed:
@@ -248,7 +248,7 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
     def _nothing_new(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a lookup whose whole result has nothing new; any other call but talk ends the row."""
         novelty = act.event.output_novelty
-        if novelty is None or tools.thinks(act.action):
+        if novelty is None:
             return None
         kind = _kind_of_lookup(act) if novelty.new_words * _OLD_SHARE < novelty.words or not novelty.words else ""
         if not kind or kind != state.kind:
@@ -271,8 +271,6 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
 
     def _same_answer(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a call with the result that other calls of its tool had just before; any other call ends it."""
-        if tools.thinks(act.action):
-            return None
         answer = _long_answer(act)
         if not answer or (state.answered and state.answered[-1][_ANSWER] != answer):
             state.answered = []
@@ -334,7 +332,7 @@ def _searches(action: str) -> bool:
 
 
 def _is_look(act: Observation) -> bool:
-    if act.refused or tools.thinks(act.action):
+    if act.refused:
         return False
     if act.runs:
         return act.tool.reading is _SHELL and _LOOKS.match(act.text) is not None and not act.changes
