@@ -10,8 +10,7 @@ from typing import NamedTuple
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
-from haltline.detectors.features.observation_protocol import ToolCall
-from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
@@ -43,14 +42,14 @@ class Access(NamedTuple):
     changes: bool
 
 
-def accesses(act: ToolCall) -> tuple[Access, ...]:
+def accesses(act: Observed) -> tuple[Access, ...]:
     """The paths that an attempt touches, each once; one that is both read and changed counts as changed."""
     found: dict[str, bool] = {}
     changes = act.effect in _EFFECTS_CHANGE and not act.runs
     for path in _named(act):
         found[path] = changes
     if act.runs and act.tool.reading is Reading.SHELL and act.text:
-        for invocation in invocations(act.text, cwd=cwd_of(act.event)):
+        for invocation in invocations(act.text, cwd=act.cwd):
             for path, changed in _of_program(invocation):
                 found[path] = found.get(path, False) or changed
             if len(found) >= MAX_ACCESSES:
@@ -58,7 +57,7 @@ def accesses(act: ToolCall) -> tuple[Access, ...]:
     return tuple(Access(path, changed) for path, changed in found.items() if path)[:MAX_ACCESSES]
 
 
-def _named(act: ToolCall) -> Iterator[str]:
+def _named(act: Observed) -> Iterator[str]:
     """Paths that the event names: as targets, or, for a tool that runs nothing, as arguments."""
     for target in act.event.targets:
         kind, equals, value = target.partition("=")

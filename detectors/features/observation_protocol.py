@@ -10,8 +10,8 @@ from haltline.detectors.features.tool import KnownTool
 from haltline.schemas.events import ActionEvent, Effect, Kind, Usage
 
 
-class ToolCall(Protocol):
-    """A call without its session: tool, arguments and effect. `Observation` documents the members."""
+class Observed(Protocol):
+    """A call within its session, with its result. `Observation` documents the members."""
 
     event: ActionEvent
     action: str
@@ -21,7 +21,10 @@ class ToolCall(Protocol):
     runs: bool
     text: str
 
-    targets: tuple[str, ...]
+    @property
+    def targets(self) -> tuple[str, ...]: ...
+    @property
+    def cwd(self) -> str | None: ...
 
     @property
     def effect(self) -> Effect: ...
@@ -31,10 +34,6 @@ class ToolCall(Protocol):
     def line(self) -> str: ...
     @property
     def written(self) -> Mapping[str, list[list[str]]]: ...
-
-
-class Observed(ToolCall, Protocol):
-    """A call within its session, with its result."""
 
     kind: Kind
     time_ms: int
@@ -54,17 +53,21 @@ class Observed(ToolCall, Protocol):
     recalled: bool
     measured: bool
 
-    fingerprint: str
+    @property
+    def fingerprint(self) -> str: ...
 
     @property
     def head(self) -> str: ...
 
-    irreversible: tuple[Destruction, ...]
+    @property
+    def irreversible(self) -> tuple[Destruction, ...]: ...
 
-    losses: tuple[Destruction, ...]
+    @property
+    def losses(self) -> tuple[Destruction, ...]: ...
 
     @property
     def creates(self) -> Sequence[str]: ...
+
     @property
     def chooses(self) -> Sequence[str]: ...
     @property
@@ -74,31 +77,42 @@ class Observed(ToolCall, Protocol):
     @property
     def places(self) -> Sequence[str]: ...
 
-    changes: bool
-    changed: bool
+    @property
+    def changes(self) -> bool: ...
+    @property
+    def changed(self) -> bool: ...
 
     @property
     def produces(self) -> bool: ...
     @property
     def does_more_than_look(self) -> bool: ...
 
-    waits: bool
-    shows_placeholder: bool
-    unread: bool
-    cancelled: bool
-    infrastructure: bool
+    @property
+    def waits(self) -> bool: ...
+    @property
+    def shows_placeholder(self) -> bool: ...
+    @property
+    def unread(self) -> bool: ...
+    @property
+    def cancelled(self) -> bool: ...
+    @property
+    def infrastructure(self) -> bool: ...
 
     @property
     def backs_off(self) -> bool: ...
 
-    timed_out: str
+    @property
+    def timed_out(self) -> str: ...
 
     @property
     def got_on(self) -> bool: ...
 
-    steps_through: bool
-    again: Again | None
-    novelty: tuple[float, ...] | None
+    @property
+    def steps_through(self) -> bool: ...
+    @property
+    def again(self) -> Again | None: ...
+    @property
+    def novelty(self) -> tuple[float, ...] | None: ...
 
     def error_key(self, level: Normalization) -> str: ...
     def may_have_changed_since(self, index: int) -> bool: ...

@@ -10,7 +10,7 @@ from functools import lru_cache
 from haltline.detectors.commands.model import ActEffect, holds_one
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool_classifier import short_name
 from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
@@ -49,7 +49,7 @@ _STARTS = re.compile(r"(?:^|[^&])&\s*\Z|^\s*nohup\s")
 _TAIL_CHARS = 64
 
 
-def is_outward(act: ToolCall) -> bool:
+def is_outward(act: Observed) -> bool:
     """Return whether an attempt is an act that others see."""
     args, effect = act.args, act.tool.effect
     if not args or effect in _LOOKING:
@@ -74,7 +74,7 @@ def is_outward(act: ToolCall) -> bool:
     return not _TEXTS.isdisjoint(args) and not _RECIPIENTS.isdisjoint(args)
 
 
-def act_key(act: ToolCall) -> str:
+def act_key(act: Observed) -> str:
     """Return a digest of the act, without the place where a page now has the clicked element."""
     args = act.args or {}
     if "ref" in args and any(name in args for name in _LABELS):
@@ -82,7 +82,7 @@ def act_key(act: ToolCall) -> str:
     return digest(act.action.encode() + canonical_json(args))
 
 
-def addressed_key(act: ToolCall) -> str:
+def addressed_key(act: Observed) -> str:
     """Return a digest of an act that says something to somebody, without its wording; empty: no such act."""
     args = act.args or {}
     if act.runs or "prompt" in args or _WORDING.isdisjoint(args) or (_RECIPIENTS | _TO_WHAT).isdisjoint(args):
@@ -93,12 +93,12 @@ def addressed_key(act: ToolCall) -> str:
     return digest(act.action.encode() + canonical_json(kept))
 
 
-def answers(act: ToolCall) -> bool:
+def answers(act: Observed) -> bool:
     """Return whether it says something about one mail, thread, issue or ticket."""
     return not _TO_WHAT.isdisjoint(act.args or {})
 
 
-def launches(act: ToolCall) -> bool:
+def launches(act: Observed) -> bool:
     """Return whether it starts machines or services elsewhere that cost as long as they run."""
     if not act.runs:
         named = _named(act.action)
@@ -107,29 +107,29 @@ def launches(act: ToolCall) -> bool:
     return holds_one(text, _LAUNCH_CUES) and _LAUNCHES.search(text) is not None and "--dry-run" not in text
 
 
-def numberless_key(act: ToolCall) -> str:
+def numberless_key(act: Observed) -> str:
     """Return a digest of the act without the numbers in it."""
     return digest(_NUMBERS.sub(b"#", act.action.encode() + canonical_json(act.args or {})))
 
 
-def is_of_page(act: ToolCall) -> bool:
+def is_of_page(act: Observed) -> bool:
     """Return whether it does something on a page: what is done there decides what a button is about."""
     return not act.runs and act.tool.effect not in _LOOKING and _names_a_page(act.action)
 
 
-def spends_by_button(act: ToolCall) -> bool:
+def spends_by_button(act: Observed) -> bool:
     """Return whether it clicks a button that orders or pays; what, only the page knows."""
     if not act.args or not is_of_page(act):
         return False
     return any(one.effect is ActEffect.SPENDS for one in tool_effects.click(act.action, act.args))
 
 
-def inserts(act: ToolCall) -> bool:
+def inserts(act: Observed) -> bool:
     """Return whether it is a statement that inserts rows."""
     return act.tool.reading is _SQL and _INSERTS.match(act.text) is not None
 
 
-def stays(act: ToolCall) -> bool:
+def stays(act: Observed) -> bool:
     """Return whether it starts a program that stays in the background."""
     args = act.args
     if args and not _IN_BACKGROUND.isdisjoint(args) and any(args.get(name) is True for name in _IN_BACKGROUND):

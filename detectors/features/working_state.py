@@ -6,7 +6,7 @@ bought yet; a draft was not sent.
 Misses: such things under names specific to a shop or a mailer; a cart or draft that a person has worked on for long.
 """
 
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import words
@@ -23,7 +23,7 @@ _HOLDS_MANY = frozenset(("table", "database", "collection", "index", "bucket", "
 _PLACE = re.compile(r"/(?:cart|basket|carts/[^/?#]+/\w+|baskets/[^/?#]+/\w+|drafts/[^/?#]+)(?:[/?#]|$)", re.IGNORECASE)
 
 
-def nobody_misses(act: ToolCall) -> bool:
+def nobody_misses(act: Observed) -> bool:
     """Return whether a call of a tool removes something that only existed to be worked on."""
     args = act.args or {}
     named = {"_".join(words(name)) for name in args}

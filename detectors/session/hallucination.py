@@ -22,7 +22,7 @@ from pydantic import Field
 
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of
+from haltline.detectors.features.tool_classifier import UNKNOWN
 from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
@@ -165,7 +165,7 @@ def _named(act: Observation, path: str) -> str:
     if path.rpartition("/")[2] not in act.text:
         return ""
     folder = _FOLDER.match(act.text)
-    return canonical(path, folder[1] if folder else cwd_of(act.event))
+    return canonical(path, folder[1] if folder else act.cwd)
 
 
 def _is_known(act: Observation, path: str) -> bool:

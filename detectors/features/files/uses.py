@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.features.tool_classifier import cwd_of
 from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -113,7 +112,7 @@ def _uses(act: "Observation", known: list[str], files: "Iterable[Written]") -> I
     if not act.runs:
         yield from _by_tool(act, known, [file.path for file in files])
     elif act.tool.reading is Reading.SHELL:
-        for invocation in invocations(act.text[:_READ_CHARS], cwd=cwd_of(act.event)):
+        for invocation in invocations(act.text[:_READ_CHARS], cwd=act.cwd):
             yield from _by_program(invocation, known)
         for found in _BY_SHELL.finditer(act.text, 0, _READ_CHARS):
             yield from ((path, Use.USE) for path in known if is_same(path, found[1]))
