@@ -18,24 +18,16 @@ Critical = Literal["", "critical", "grave"]
 
 _GRAVE = expression_of("a path is grave")
 _SECRET = expression_of("a path is a secret")
-_TEMPLATE = re.compile(
-    r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"
-)
+_TEMPLATE = expression_of("a path is a template")
 """Not a secret itself, but its template, or code about secrets."""
 _CHANGED_ONLY = re.compile(r"(?:^|/)\.git/|^/etc/")
 _PUBLIC = ("/etc/passwd", "/etc/group", "/known_hosts", ".pub")
-_HARMLESS = re.compile(
-    r"(?:^|/)\.git/(?:index\.lock|COMMIT_EDITMSG|MERGE_MSG)$|^/etc/(?:alternatives|apt/sources\.list\.d)/"
-)
+_HARMLESS = expression_of("a path in .git or /etc is harmless")
 _HINTS = texts_of("signs of a critical path")
 _DOT_ENV = re.compile(r"(?<![A-Za-z0-9])\.env")
 """Not `os.environ`, which occurs in many programs."""
 _SYSTEM = re.compile(r"^/(?:usr|bin|sbin|lib\w*|opt|proc|sys|dev|nix|snap|System|Library)(?:/|$)")
-_PROJECT = re.compile(
-    r"(?:^|/)(?:README|CHANGELOG|CONTRIBUTING|LICENSE|AGENTS|CLAUDE)(?:\.\w+)?$|(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)"
-    r"|tox\.ini|pytest\.ini|conftest\.py|requirements[\w-]*\.txt|package\.json|tsconfig\.json|Makefile|Cargo\.toml|go\.mod"
-    r"|mix\.exs|pom\.xml|build\.gradle|\.gitignore|\.editorconfig)$"
-)
+_PROJECT = expression_of("a path is a project's description")
 """Files that are read for orientation in a project."""
 _DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
 
