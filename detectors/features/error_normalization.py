@@ -10,7 +10,7 @@ from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.masks import masked, masks_of
-from haltline.detectors.features.vocabulary import expression_of
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 
 MAX_READ_CHARS = 4096
@@ -46,16 +46,8 @@ _WARNING = re.compile(
 """A line that programs print at every run; an exception with such a name ends a traceback."""
 _TIMED_OUT = expression_of("a program was stopped by a timeout", re.IGNORECASE)
 _TIMED_OUT_CHARS = 240
-_CATEGORIES = (
-    ("not_found", re.compile(r"not[ _]found|no such|does(?: not|n't) exist|cannot find|cannot access|404")),
-    ("permission", re.compile(r"permission|denied|forbidden|unauthori[sz]ed|not allowed|read-only|40[13]")),
-    ("connection", re.compile(r"connection|connect to|unreachable|resolve host|refused|reset by peer|network")),
-    ("timeout", re.compile(r"timed? ?out|deadline")),
-    ("rate_limit", re.compile(r"rate.?limit|too many requests|429|quota")),
-    ("syntax", re.compile(r"syntax|parse|unexpected (?:token|indent|eof)|unterminated|malformed|format")),
-    ("import", re.compile(r"no module named|import|cannot open shared")),
-    ("exists", re.compile(r"already exists|still exists|conflict")),
-)
+_CATEGORIES = texts_of("kinds of errors")
+_BY_CATEGORY = tuple(expression_of(f"an error is of the kind {name}") for name in _CATEGORIES)
 
 _LOW, _MEDIUM = masks_of("errors"), masks_of("errors, by kind")
 _WITH_DURATIONS = masks_of("errors", "durations in errors")
@@ -181,7 +173,7 @@ def _kind(line: str) -> str:
     if named is not None:
         return (named[1] or named[2]).lower()
     low = line.lower()
-    for name, pattern in _CATEGORIES:
+    for name, pattern in zip(_CATEGORIES, _BY_CATEGORY, strict=True):
         if pattern.search(low):
             return name
     return " ".join(re.findall(r"[a-z]+", low)[:6])

@@ -34,12 +34,12 @@ _NOW_MS = 86_400_000
 _LOOKING = frozenset({Effect.READ, Effect.POLL, Effect.NETWORK})
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 
-_THOUGHTS = set_of("arguments that explain a call")
-_COUNTERS = set_of("arguments that count tries")
-_IDS = set_of("arguments that identify a request")
-_ASKS = frozenset(("query", "q", "searchterm", "searchquery", "searchtext", "keywords", "question"))
-"""Words in a search: their case and the spaces between them do not matter."""
-_TIMES = set_of("arguments that say when")
+_KINDS = {
+    word: kind
+    for kind in ("thought", "counter", "id", "time", "asks", "description")
+    for word in set_of(f"arguments by kind: {kind}")
+}
+"""Arguments by what they are about; `asks`: words in a search, whose case and spaces do not matter."""
 _KEPT = frozenset(("about", "asks"))
 _NOT_IN_KEYS = str.maketrans("", "", "_- .")
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")
@@ -101,18 +101,7 @@ def digest(data: bytes) -> str:
 def _sort_of(name: str) -> str:
     """The kind of value that an argument's name implies; empty: none."""
     key = name.lower().translate(_NOT_IN_KEYS)
-    for sort, names in (
-        ("thought", _THOUGHTS),
-        ("counter", _COUNTERS),
-        ("id", _IDS),
-        ("time", _TIMES),
-        ("asks", _ASKS),
-    ):
-        if key in names:
-            return sort
-    if key == "description":
-        return "description"
-    return "about" if key.endswith(_ABOUT) else ""
+    return _KINDS.get(key) or ("about" if key.endswith(_ABOUT) else "")
 
 
 def _is_left_out(sort: str, name: str, value: Any, action: str, *, closely: bool, runs: bool, time_ms: int) -> bool:
