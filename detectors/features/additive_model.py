@@ -5,9 +5,10 @@ trained by `haltline.streams.learning` and stored as JSON, with its training dat
 """
 
 from bisect import bisect_left
-from functools import cached_property
+from functools import cached_property, reduce
 from importlib.resources import files
 from itertools import pairwise
+from operator import add, getitem
 from typing import Annotated, TypeAlias
 
 import pydantic
@@ -70,10 +71,7 @@ class Model:
 
     def score(self, values: tuple[float, ...]) -> float:
         """The log odds for a set of values, in the order of the features."""
-        found = self.base
-        for points, value in zip(self._tables, values, strict=True):
-            found += points[value]
-        return found
+        return reduce(add, map(getitem, self._tables, values), self.base)
 
     @cached_property
     def _tables(self) -> list["_Table"]:

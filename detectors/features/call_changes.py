@@ -24,9 +24,10 @@ from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.surroundings import placed_in, where_of_tool
 from haltline.detectors.features import command_effects
-from haltline.detectors.features.observation_protocol import Observed, ToolCall
+from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool import KnownTool
-from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of, is_id, short_name, snake_case
+from haltline.detectors.features.tool_classifier import UNKNOWN, is_id, short_name, snake_case
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -37,10 +38,7 @@ from haltline.schemas.tool_names import destroying_verb, words
 # Looked up for every event, which is slower as members of their class.
 _EXEC, _WRITE, _POLL, _READ = Effect.EXEC, Effect.WRITE, Effect.POLL, Effect.READ
 _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
-_MAKES = frozenset((
-    "create", "make", "write", "save", "new", "generate", "upload", "put", "copy", "clone", "provision", "build",
-    "createfile", "writefile", "mkdir", "makedirs",
-))  # fmt: skip
+_MAKES = set_of("verbs that make things")
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 """These create the content of a file, but may only change an existing asset or row."""
 _CHANGES_TOO = frozenset(("save", "put", "write"))
@@ -85,7 +83,7 @@ _DEBUGS = re.compile(r"\A\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s
 """Input to a debugger."""
 
 
-def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
+def files_of(act: Observed) -> list[tuple[str, list[list[str]]]]:
     """Return the files that an attempt writes, with the losses of running each; harmless files are omitted."""
     tool, args = act.tool, act.args
     if tool.effect is _EXEC:
@@ -93,7 +91,7 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
         writes = text.count(">") > text.count("2>&1") or "tee " in text
         if tool.reading is not _SHELL or not writes or not may_destroy_by_code(text):
             return []
-        texts = files_written(text, cwd=cwd_of(act.event))
+        texts = files_written(text, cwd=act.cwd)
     elif tool.effect is _WRITE and args:
         text = _first_text(args, (*content_args(tool), *_put_in(tool)))
         target = act.targets[0]
@@ -105,14 +103,14 @@ def files_of(act: ToolCall) -> list[tuple[str, list[list[str]]]]:
     cut = act.event.unread_from is not None
     found: list[tuple[str, list[list[str]]]] = []
     for path, text in texts.items():
-        losses = [as_row(d) for d in file_destructions(path, text, cwd=cwd_of(act.event))]
+        losses = [as_row(d) for d in file_destructions(path, text, cwd=act.cwd)]
         if tool.effect is _WRITE and args and not args.keys().isdisjoint(_put_in(tool)):
             losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file is unchanged
         found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
     return found
 
 
-def creates(act: ToolCall) -> tuple[str, ...]:
+def creates(act: Observed) -> tuple[str, ...]:
     """Return the targets that an attempt creates: by a tool that creates or writes, a command line, or a program in it.
 
     Changing an object does not create it: adding a tag, inserting a row and editing a file create nothing.
@@ -125,7 +123,7 @@ def creates(act: ToolCall) -> tuple[str, ...]:
         return ()
     if tool.reading is _SQL:
         return _placed(sql_creations(text), act)
-    cwd = cwd_of(act.event)
+    cwd = act.cwd
     by_code = code_creations(text, cwd=cwd)
     if tool.reading is _PLAIN or not text_may_create(text):
         return by_code
@@ -136,18 +134,18 @@ def creates(act: ToolCall) -> tuple[str, ...]:
     return (*creations(text, cwd=cwd), *by_code) if command_effects.may_create(text) else by_code
 
 
-def _placed(made: tuple[str, ...], act: ToolCall) -> tuple[str, ...]:
+def _placed(made: tuple[str, ...], act: Observed) -> tuple[str, ...]:
     """Return what a tool makes, with where it does."""
     where = where_of_tool(act.args) if made and act.args else ""
     return tuple(placed(target, where) for target in made) if where else made
 
 
-def _made_by_file(act: ToolCall, made: tuple[str, ...]) -> tuple[str, ...]:
+def _made_by_file(act: Observed, made: tuple[str, ...]) -> tuple[str, ...]:
     """Return what a program creates that is written to a new file, since it will probably be run."""
     if not made[0].endswith(_PROGRAM_FILES):
         return ()
     args = act.args or {}
-    return code_creations(_first_text(args, content_args(act.tool)), cwd=cwd_of(act.event))
+    return code_creations(_first_text(args, content_args(act.tool)), cwd=act.cwd)
 
 
 def content_args(tool: KnownTool) -> tuple[str, ...]:
@@ -163,12 +161,12 @@ def _first_text(args: JsonObject, names: Iterable[str]) -> str:
     return next((args[name] for name in names if isinstance(args.get(name), str)), "")
 
 
-def _made_by_tool(act: ToolCall) -> tuple[str, ...]:
+def _made_by_tool(act: Observed) -> tuple[str, ...]:
     args = in_snake(act.args or {})
     use = act.tool.use
     if use is not None and use.patch:
         return tuple(
-            tool_name_severity.target("path", found["file"].strip(), cwd_of(act.event))
+            tool_name_severity.target("path", found["file"].strip(), act.cwd)
             for found in _FILES.finditer(_first_text(act.args or {}, use.patch))
         )
     if use is not None and (use.content or use.old):
@@ -298,19 +296,19 @@ def _keys_of(thing: str) -> frozenset[str]:
     return frozenset(f"{thing}{end}" for end in ("id", "name", "arn", "key", "identifier")) if thing else frozenset()
 
 
-def renames(act: ToolCall) -> tuple[tuple[str, str], ...]:
+def renames(act: Observed) -> tuple[tuple[str, str], ...]:
     """Return the renames of an attempt: each new target with the previous one."""
     tool, text = act.tool, act.text
     if tool.effect is _EXEC:
         if tool.reading is _SHELL:
             if "mv " in text or "ln " in text:
-                return shell_renames(text[:_PLACES_CHARS], cwd=cwd_of(act.event))
+                return shell_renames(text[:_PLACES_CHARS], cwd=act.cwd)
             return ()
         return sql_renames(text) if tool.reading is _SQL and _RENAMES_SQL.search(text) is not None else ()
     args = act.args
     if not args or tool.effect is _READ or not _is_renaming(act.action):
         return ()
-    cwd = cwd_of(act.event)
+    cwd = act.cwd
     new = next((args[name] for name in _TO_ARGS if is_id(args.get(name))), None)
     old = next((args[name] for name in _FROM_ARGS if is_id(args.get(name))), None)
     if new is None:
@@ -348,27 +346,15 @@ def may_have_changed(tool: KnownTool, text: str) -> bool:
     return tool.reading is _PLAIN and command_effects.changes_by_code(text)
 
 
-def produces(tool: KnownTool, text: str) -> bool:
-    """Return whether the action runs a program or writes, so that it may leave unnamed files."""
-    if tool.effect is _EXEC:
-        return tool.reading is _PLAIN or (tool.reading is _SHELL and command_effects.produces(text))
-    return tool.effect is _WRITE
-
-
-def places(act: ToolCall) -> tuple[str, ...]:
+def places(act: Observed) -> tuple[str, ...]:
     """Return the directories where programs run after all destructions of an attempt; empty text if unknown."""
-    tool, text, cwd = act.tool, act.text, cwd_of(act.event)
+    tool, text, cwd = act.tool, act.text, act.cwd
     if tool.effect is _WRITE:
         named_places = [t[5:].rpartition("/")[0] for t in act.targets if t.startswith("path=")]
         return tuple(place for place in named_places if place) or ("",)
     if tool.reading is _SHELL:
         return remakers(text[:_PLACES_CHARS], cwd=cwd)
     return () if act.destroys else (cwd or "", *command_effects.folders(text[:_PLACES_CHARS]))
-
-
-def waits(hint: Effect | None, tool: KnownTool, text: str) -> bool:
-    """Return whether the action checks something that is expected to change by itself."""
-    return tool.effect is _POLL or hint is _POLL or (text != "" and command_effects.waits(text))
 
 
 def steps_through(action: str, text: str) -> bool:

@@ -27,9 +27,10 @@ from haltline.detectors.commands.step_budget import StepBudget
 from haltline.detectors.commands.surroundings import is_own_server, names_production, raised, seen_by_tool
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.call_changes import content_args, noun, own_name
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool import KnownTool
-from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, cwd_of, short_name, text_of
+from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, short_name, text_of
+from haltline.detectors.features.vocabulary import set_of, texts_of
 from haltline.detectors.features.working_state import nobody_misses
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -43,18 +44,12 @@ _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
 _ABOUT_TEXTS = frozenset(("search", "web", "grep", "docs", "find"))
 """Words of tools that search for a statement rather than execute it."""
 _MEANT_TO_BE_EMPTY = ("__init__.py", "keep", "py.typed", ".nojekyll", ".gitignore", ".npmignore", ".log")
-_EMPTY_BY_CUSTOM = (
-    ".py", ".js", ".ts", ".tsx", ".go", ".rs", ".java",
-    ".c",
-    ".h", ".cpp", ".rb", ".php", ".css", ".html", ".md", ".txt", ".log", ".sh", ".vue", ".jsx", ".swift", ".kt",
-)  # fmt: skip
+_EMPTY_BY_CUSTOM = texts_of("ends of files that are often created empty")
 """Types of files that are often created empty and filled later."""
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _IN_EVERY_PROJECT = re.compile(r"\A.*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
 """These are created once in a project, so an empty one is an emptied one."""
-_DATABASE_WORDS = frozenset((
-    "sql", "db", "database", "query", "queries", "warehouse", "snowflake", "postgres", "mysql", "bigquery", "table",
-))  # fmt: skip
+_DATABASE_WORDS = set_of("words of databases")
 _STATEMENT = re.compile(
     r"\A\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
     r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"
@@ -84,28 +79,28 @@ def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObj
     )
 
 
-def runs_into_loss(act: ToolCall) -> bool:
+def runs_into_loss(act: Observed) -> bool:
     """Return whether the text that an attempt executes may be destructive; usually takes only the prefilter."""
     if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
         return True
-    return bool(destructions(act.text, cwd=cwd_of(act.event)) or _by_statement_or_name(act))
+    return bool(destructions(act.text, cwd=act.cwd) or _by_statement_or_name(act))
 
 
-def _by_statement_or_name(act: ToolCall) -> tuple[Destruction, ...]:
+def _by_statement_or_name(act: Observed) -> tuple[Destruction, ...]:
     """Return the losses by a text as a statement for an open client, or after the program's name in the tool's name."""
     if act.tool.program or act.tool.reading is not _SHELL or not act.args:
         return ()
     if _STATEMENT.match(act.text) is not None:
         return sql_destructions(act.text)
     line = tool_effects.as_command_line(act.action, act.args)
-    return destructions(line, cwd=cwd_of(act.event)) if line and not begins_with_program(act.text) else ()
+    return destructions(line, cwd=act.cwd) if line and not begins_with_program(act.text) else ()
 
 
-def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
+def destroys(act: Observed, classifier: Classifier) -> tuple[Destruction, ...]:
     """Return what an attempt would destroy, by its tool, the executed text and the calls in its arguments."""
     tool, hint = act.tool, act.hint
     if tool.effect is _EXEC and act.text:
-        found = _losses_of(act.line, tool, cwd_of(act.event), classifier) or _by_statement_or_name(act)
+        found = _losses_of(act.line, tool, act.cwd, classifier) or _by_statement_or_name(act)
         if tool.reading is _SQL:
             args = act.args or {}
             found = seen_by_tool(found, args)
@@ -121,13 +116,13 @@ def destroys(act: ToolCall, classifier: Classifier) -> tuple[Destruction, ...]:
         sure = hint is _DESTRUCTIVE or tool.use is not None or classifier.is_declared(act.action)
         found = _named(act.action, _about(act, classifier), sure=sure)
     elif act.args and tool.use is not None and _says_all(tool, act.event.args or {}):
-        found = _removed(destructive_shapes.patched_away(act.args), cwd_of(act.event)) or _emptied(
-            act.action, act.args, tool, classifier, cwd_of(act.event)
+        found = _removed(destructive_shapes.patched_away(act.args), act.cwd) or _emptied(
+            act.action, act.args, tool, classifier, act.cwd
         )
     else:
-        found = _by_shape(classifier, act.action, act.args, tool, cwd_of(act.event), 0) if act.args else ()
+        found = _by_shape(classifier, act.action, act.args, tool, act.cwd, 0) if act.args else ()
         if not found and act.args is not None and tool.effect is not _POLL:
-            found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, cwd_of(act.event)))
+            found = tool_effects.acts(act.action, act.args, lambda: classifier.things(act.args, act.cwd))
     if found and nobody_misses(act):
         return tuple(replace(one, badness=Badness.SCRATCH) if one.effect in LOSSES else one for one in found)
     return seen_by_tool(found, act.args or {})
@@ -139,11 +134,11 @@ def _says_all(tool: KnownTool, args: JsonObject) -> bool:
     return use is not None and tool.effect in _OF_FILES and "url" not in use.known and use.known.issuperset(args)
 
 
-def _about(act: ToolCall, classifier: Classifier) -> tuple[str, ...]:
+def _about(act: Observed, classifier: Classifier) -> tuple[str, ...]:
     targets = act.targets
     if act.event.targets or (targets[0] != UNKNOWN and not _holds_lists(act.args)):
         return targets
-    return _of_noun(act.action, classifier.things(act.args, cwd_of(act.event))) or targets
+    return _of_noun(act.action, classifier.things(act.args, act.cwd)) or targets
 
 
 def _of_noun(action: str, targets: tuple[str, ...]) -> tuple[str, ...]:
@@ -326,7 +321,7 @@ def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
     return text_is_read_whole(text, cwd=cwd, by_code=reading is not _SHELL)
 
 
-def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
+def destroyed_by_files(act: Observed) -> tuple[Destruction, ...]:
     """Return the losses by files that the session wrote before and that an attempt runs."""
     written = act.written
     text = act.text
@@ -336,7 +331,7 @@ def destroyed_by_files(act: ToolCall) -> tuple[Destruction, ...]:
     ):
         return ()
     found: list[Destruction] = []
-    for file in files_run(text, cwd=cwd_of(act.event)):
+    for file in files_run(text, cwd=act.cwd):
         for path, losses in written.items():
             if path == file or (path[:1] != file[:1] and (path.endswith(f"/{file}") or file.endswith(f"/{path}"))):
                 found += [of_row(row) for row in losses if row[0] != "unread"]

@@ -16,6 +16,7 @@ from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -61,14 +62,7 @@ _MIN_VARIED = 3
 _LONG = re.compile(r"(?<![\w+/=-])[\w+/=-]{16,}")
 _DIGIT, _LETTER = re.compile(r"\d"), re.compile(r"[A-Za-z]")
 
-_PENDING = re.compile(
-    r"\b(?:pending|queued|in[ _-]progress|not (?:yet )?(?:ready|finished|completed?|started)|not yet available"
-    r"|still (?:running|waiting|processing|building|starting)|connection refused|temporarily unavailable"
-    r"|try again (?:later|in)|please wait|service unavailable)\b"
-    r"|(?:status|state|phase|progress)\W{1,5}(?:running|starting|building|creating|waiting|scheduled|updating|deploying"
-    r"|processing|provisioning|initiali[sz]ing|unfinished|incomplete|unknown|\d+ ?%)"
-    r"|^\W*(?:running|waiting|starting|building|processing|provisioning)\W*$"
-)  # in a text in lower case
+_PENDING = expression_of("a result is pending")
 _PENDING_CHARS = 400
 _PARTS = re.compile(r"\n|\", ?\"|[}\]],? ?[{\[]|[\[{] ?[\"{]|[\"}] ?[\]}]")
 _SEPARATORS = ' \t{}[]",'

@@ -15,6 +15,7 @@ from haltline.detectors.features.novelty import Novelty
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
 from haltline.schemas.policy import Reading
@@ -22,9 +23,7 @@ from haltline.schemas.stored import Stored
 
 UNKNOWN = "unknown"
 _READ_CHARS = 2048
-_EXISTS = re.compile(
-    r"file exists|already[ _-]?(?:exist|own|in[ _-]?use|created|taken)|\bexist(?:s|ed)\b|\bunchanged\b", re.IGNORECASE
-)
+_EXISTS = expression_of("it was there before", re.IGNORECASE)
 _EXISTS_CUES = ("exist", "already", "unchanged")
 _MADE_BEFORE_IT_FAILED = ("path=", "branch=", "tag=", "stash=")
 """What a program that fails at the end may have made: files, and what git keeps here."""

@@ -8,6 +8,7 @@ from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.commands.rows import words_of
+from haltline.detectors.features.vocabulary import expression_of, set_of, texts_of
 from haltline.schemas import expressions as re
 
 _READ_CHARS = 4096
@@ -18,30 +19,12 @@ MAX_SUBJECT_CHARS = 120
 
 _BETWEEN = re.compile(r"[;&|(){}`\n]+|-exec(?:dir)?\s")
 _BEFORE_PROGRAM = frozenset(("do", "then", "else", "sudo", "xargs", "exec", "env", "nohup", "time", "!"))
-_CHANGING = frozenset((
-    "tee", "mv", "cp", "rm", "mkdir", "touch", "chmod", "chown", "ln", "patch", "install", "truncate", "apply_patch",
-    "unzip", "rsync", "wget",
-))  # fmt: skip
+_CHANGING = set_of("programs that change files")
 _INSTALLS = re.compile(
     r"\b(?:pip3?|conda|p?npm|yarn|apt|apt-get|brew|cargo|gem|poetry|uv|mix)\s+(?:\w+\s+)?"
     r"(?:install|add|update|upgrade|remove|uninstall|sync|deps\.get)\b"
 )
-_INSTALLERS = (
-    "pip",
-    "pip3",
-    "conda",
-    "npm",
-    "pnpm",
-    "yarn",
-    "apt",
-    "apt-get",
-    "brew",
-    "cargo",
-    "gem",
-    "poetry",
-    "uv",
-    "mix",
-)
+_INSTALLERS = texts_of("programs that install")
 _CHANGES_IF = {
     "sed": re.compile(r"\bsed\s+(?:-\w+\s+){0,8}-\w*i"),
     "perl": re.compile(r"\bperl\s+(?:-\w+\s+){0,8}-\w*i"),
@@ -53,13 +36,8 @@ _CHANGES_IF = {
     ),
     **dict.fromkeys(_INSTALLERS, _INSTALLS),
 }
-_MAKE_NEW = frozenset(("mkdir", "touch", "cd", "ls", "pwd", "echo", "true", "git", "test", "["))
-_LOOKING = _MAKE_NEW | frozenset((
-    "cat", "head", "tail", "grep", "egrep", "rg", "find", "fd", "tree", "wc", "sort", "uniq", "cut", "tr", "nl", "sed",
-    "awk", "diff", "cmp", "less", "more", "stat", "file", "du", "df", "which", "type", "jq", "date", "whoami", "id",
-    "uname", "hostname", "env", "printenv", "ps", "basename", "dirname", "realpath", "readlink", "printf", "sleep",
-    "export", "set", "pushd", "popd", "exit",
-))  # fmt: skip
+_MAKE_NEW = set_of("programs that look or make something new")
+_LOOKING = _MAKE_NEW | set_of("programs that only look")
 """Programs that change no file that was there before."""
 _GIT_TAKES_BACK = re.compile(
     r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+){0,8}(?:reset|restore|read-tree|checkout\s+(?!-)\S+\s+[^\s;&|])"
@@ -77,30 +55,15 @@ _NEW = re.compile(r"^\?\? (\S[^\n]{0,300})$", re.MULTILINE)
 _NEW_LISTED = re.compile(r"^\t(\S[^\n]{0,300})$", re.MULTILINE)
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
 _CODE_HINTS = (".write", "open(", ".to_", "shutil.", "os.re", "os.make")
-_CODE_CHANGES = re.compile(
-    r"\.write\w*\(|\bopen\([^,)]{0,300},\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json|excel|parquet|sql)\(|\bshutil\."
-    r"|\bos\.(?:remove|rename|replace|makedirs)\("
-)
+_CODE_CHANGES = expression_of("a program writes")
 _SQL_CHANGES = re.compile(
     r"\b(?:insert|update|delete|create|alter|drop|truncate|replace|merge|grant|revoke|copy)\b", re.IGNORECASE
 )
 
-_CREATE_HINTS = (
-    "tee ", "touch ", "mkdir ", "cp ", "mv ", "install -", "ln ", " clone ", " checkout -", " switch -", "git branch",
-    "git tag", "worktree", "wget ", "curl ", "CREATE ", "create ", "startproject", "startapp", "createdb", "venv ",
-    "docker ", "kubectl ", " stash", " of=", " mb ", " -i.", " --in-place=",
-)  # fmt: skip
+_CREATE_HINTS = texts_of("signs of a creation")
 _HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
 
-_UNCHANGED = re.compile(
-    r"\bno (?:changes?|replacements?|edits?|modifications?|occurrences?|match(?:es)?)\b(?: (?:of|for) [^\n]{0,80})?"
-    r" (?:(?:was|were|are|is|has been|have been) )?(?:made|performed|applied|needed|required|necessary|found|detected)"
-    r"|\balready (?:exists?|up[ -]to[ -]date|applied|contains)\b"
-    r"|\bnothing (?:(?:was|has been) )?(?:to )?(?:changed?|commit|do)\b"
-    r"|\b(?:not|un)(?: been)? ?(?:changed|modified)\b|\b0 (?:replacements?|changes?|occurrences?)\b"
-    r"|\b(?:did|does) not (?:match|appear|change)\b",
-    re.IGNORECASE,
-)
+_UNCHANGED = expression_of("nothing was changed", re.IGNORECASE)
 _UNCHANGED_CUES = ("no", "already", "changed", "modified", "0 ")
 """Every match contains one of these, in lower case."""
 _ANSWER_CHARS = 240
@@ -108,10 +71,7 @@ _ANSWER_CHARS = 240
 PRODUCING = words_of("programs that leave files")
 _ABSOLUTE = re.compile(r"(?<![\w.~/])/[\w.-]+(?:/[\w.-]+)+")
 _MAX_PATHS = 32
-_WAITS = re.compile(
-    r"(?:^|[;&|(\n][^\S\n]*|\b(?:do|then)\s+)sleep\s+\d|\bwait-for|\btime\.sleep\(|\brollout\s+status\b"
-    r"|\b(?:kubectl|oc|docker)\s+wait\b|\bgh\s+(?:run\s+watch|pr\s+checks)\b"
-)
+_WAITS = expression_of("a command line waits")
 _WAIT_CUES = ("sleep", "wait", "rollout", "gh ")
 _FIXED = r"(?:echo|printf|date|true|:)(?:[^\S\n][^;&|<>$`\n]*+)?"
 _SLEEP = (

@@ -9,6 +9,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.features.masks import masked, masks_of
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 
 MAX_READ_CHARS = 4096
@@ -31,12 +33,7 @@ _STATUS = re.compile(
     r"(?:\s*\(execution \w+\))?[\s|:;.,>-]*(?:</?\w+>)?\s*",
     re.IGNORECASE,
 )
-_TELLING = re.compile(
-    r"error|exception|fail|fatal|cannot|can't|could not|couldn't|unable|not found|no such|denied|refused|invalid"
-    r"|unknown|missing|undefined|unexpected|not defined|not (?:a|an|allowed|available|permitted|exist)|timed? ?out"
-    r"|exceeded|abort|panic|rejected|forbidden|conflict|already|still exists|unauthori[sz]ed|not enough|must ",
-    re.IGNORECASE,
-)
+_TELLING = expression_of("a line names a problem", re.IGNORECASE)
 _KIND = re.compile(
     r"\b(?:[A-Za-z_]\w*\.){0,8}([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
 )
@@ -47,58 +44,17 @@ _WARNING = re.compile(
     re.IGNORECASE,
 )
 """A line that programs print at every run; an exception with such a name ends a traceback."""
-_TIMED_OUT = re.compile(
-    r"\A\W*(?:rc=\d+\W*)?timed[_ ]?out\b"
-    r"|\b(?:command|execution|process|program|cell|script|tool)\b[^\n]{0,40}\btimed[_ ]?out\b",
-    re.IGNORECASE,
-)
+_TIMED_OUT = expression_of("a program was stopped by a timeout", re.IGNORECASE)
 _TIMED_OUT_CHARS = 240
-_CATEGORIES = (
-    ("not_found", re.compile(r"not[ _]found|no such|does(?: not|n't) exist|cannot find|cannot access|404")),
-    ("permission", re.compile(r"permission|denied|forbidden|unauthori[sz]ed|not allowed|read-only|40[13]")),
-    ("connection", re.compile(r"connection|connect to|unreachable|resolve host|refused|reset by peer|network")),
-    ("timeout", re.compile(r"timed? ?out|deadline")),
-    ("rate_limit", re.compile(r"rate.?limit|too many requests|429|quota")),
-    ("syntax", re.compile(r"syntax|parse|unexpected (?:token|indent|eof)|unterminated|malformed|format")),
-    ("import", re.compile(r"no module named|import|cannot open shared")),
-    ("exists", re.compile(r"already exists|still exists|conflict")),
-)
+_CATEGORIES = texts_of("kinds of errors")
+_BY_CATEGORY = tuple(expression_of(f"an error is of the kind {name}") for name in _CATEGORIES)
 
-# Each with characters of which one must occur: checking them is almost free, and most messages lack them.
-_LOW: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("-", re.compile(r"\b\d{4}-\d\d-\d\d(?:[t ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:z|[+-]\d\d:?\d\d)?)?"), "<time>"),
-    (":", re.compile(r"\b\d\d?:\d\d:\d\d(?:[.,]\d+)?"), "<time>"),
-    ("-", re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"), "<id>"),
-    ("x", re.compile(r"0x(?<=\b0x)[0-9a-f]+\b"), "<address>"),
-    (
-        "0123456789",
-        re.compile(r"\b(?:line|lineno|column|col|char|position|byte|offset|pid)(?:\s+|[=:]\s*)\d+"),
-        "<place>",
-    ),
-    (":", re.compile(r":\d+(?::\d+)?(?=[:\s,)]|$)"), ":#"),
-)
-_DURATIONS: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    ("s", re.compile(r"\d(?<![\w.]\d)[\d.]* ?(?:[mnu\u00b5]?s|secs?|seconds?|minutes?|min)\b"), "<duration>"),
-)
-_MEDIUM: tuple[tuple[str, re.Pattern[str], str], ...] = (
-    (":", re.compile(r"\b[a-z][a-z0-9+.-]*://[^\s'\"<>)]+"), "<url>"),
-    ("/\\", re.compile(r"(?<![\w.~@+/\\-])(?=[\w.~@+/\\-])(?=[\w.~@+/\\:-]{0,200}?[a-z_~])"
-                      r"(?:\b[a-z]:)?(?:[\w.~@+-]*[/\\])+[\w.@+-]*(?<![.])"), "<path>"),
-    (".", re.compile(r"\b[\w-]+\.(?:py|pyc|js|jsx|ts|tsx|json|ya?ml|toml|txt|md|csv|xlsx?|sql|sh|c|h|cc|cpp|go|rs|java"
-                     r"|rb|php|html?|css|xml|ini|cfg|conf|lock|log|db|so|zip|gz|tar|png"
-                     r"|jpe?g|pdf)(?!\w|\.\w)"), "<path>"),
-    ("0123456789", re.compile(r"\b(?=[0-9a-f-]*\d)[0-9a-f][0-9a-f-]{6,}[0-9a-f]\b"), "<id>"),
-    ("0123456789", re.compile(r"[0-9]+(?:[.,:]\d+)*"), "#"),
-)  # fmt: skip
-_ABSENT = re.compile(
-    r"no such file|not found|does(?: not|n't) exist|cannot find|cannot access|cannot remove|unknown file"
-)
+_LOW, _MEDIUM = masks_of("errors"), masks_of("errors, by kind")
+_WITH_DURATIONS = masks_of("errors", "durations in errors")
+_ABSENT = expression_of("a thing is absent")
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2018\u2019]*\u2019|\u201c[^\u201c\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
-_TEST_RUN = re.compile(
-    r"\A\W*(?:rc=\d++\W*)?\d+ (?:failed|failures?)\W*\Z|\bpassed\b|\btests?\b|\b(?:failures|errors)=| in [\d.]+ ?m?s\b",
-    re.IGNORECASE,
-)
+_TEST_RUN = expression_of("a test run reports", re.IGNORECASE)
 _FAILING = re.compile(
     r"(?<![\w.:-])(\d{1,6}) (?:failed|failures?|errors?)\b|\b(?:failures|errors)=(\d{1,6})\b", re.IGNORECASE
 )
@@ -110,14 +66,7 @@ _UNREAD_NAME = re.compile(
     r"|invalid_?(?:format|action|output|response|tool_?call|function_?call))$",
     re.IGNORECASE,
 )
-_UNREAD = re.compile(
-    r"^\W*(?:format(?:ting)? error|format:|invalid format)"
-    r"|\bexactly one (?:action|command|(?:bash|code) block|tool call|function call)"
-    r"|\bno (?:tool call|function call|action|code block)s? (?:was |were )?(?:found|given|provided|detected)"
-    r"|\b(?:could not|couldn't|cannot|failed to|unable to) parse (?:the |your )?(?:llm|model|assistant|output"
-    r"|response|message|tool call|action)",
-    re.IGNORECASE,
-)
+_UNREAD = expression_of("the model's output could not be parsed", re.IGNORECASE)
 """How a harness reports that it could not parse the model's output."""
 _UNREAD_CHARS = 400
 _CALL = r"(?:tool|call|command|task|action|step|operation|request)"
@@ -143,11 +92,11 @@ def error_key(text: str, level: Normalization = Normalization.MEDIUM) -> str:
         return ""
     if level is Normalization.HIGH:
         return _kind(line)[:MAX_KEY_CHARS]
-    key = _replace(_LOW, line.lower())
+    key = masked(line.lower(), _LOW)
     if level is Normalization.MEDIUM:
         if _ABSENT.search(key):
             key = _BEFORE_ABSENT.sub("<name>", _QUOTED.sub("<name>", key))
-        key = _replace(_MEDIUM, key)
+        key = masked(key, _MEDIUM)
         key = key.replace("'<path>'", "<name>").replace("<path>", "<name>")
     return _SPACE.sub(" ", key).strip()[:MAX_KEY_CHARS]
 
@@ -156,15 +105,7 @@ def error_text(text: str) -> str:
     """The whole message, without times, addresses and line numbers; of a long one the beginning and the end."""
     if len(text) > MAX_READ_CHARS:
         text = f"{text[: MAX_READ_CHARS // 2]}\n{text[-MAX_READ_CHARS // 2 :]}"
-    return _replace((*_LOW, *_DURATIONS), ANSI.sub("", text).lower())
-
-
-def _replace(patterns: tuple[tuple[str, re.Pattern[str], str], ...], key: str) -> str:
-    there = frozenset(key)
-    for signs, pattern, placeholder in patterns:
-        if not there.isdisjoint(signs):
-            key = pattern.sub(placeholder, key)
-    return key
+    return masked(ANSI.sub("", text).lower(), _WITH_DURATIONS)
 
 
 def is_unread(action: str, text: str, *, known: bool) -> bool:
@@ -232,7 +173,7 @@ def _kind(line: str) -> str:
     if named is not None:
         return (named[1] or named[2]).lower()
     low = line.lower()
-    for name, pattern in _CATEGORIES:
+    for name, pattern in zip(_CATEGORIES, _BY_CATEGORY, strict=True):
         if pattern.search(low):
             return name
     return " ".join(re.findall(r"[a-z]+", low)[:6])

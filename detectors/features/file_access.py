@@ -10,8 +10,8 @@ from typing import NamedTuple
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
-from haltline.detectors.features.observation_protocol import ToolCall
-from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -26,11 +26,7 @@ _FILE = re.compile(
     r"|parquet|sql|db|sqlite3?|sh|go|rs|rb|exs?|heex|java|kt|c|h|cc|cpp|hpp|cs|php|swift|tf|tfvars|xml|log|lock|pem"
     r"|key|crt|p12|pfx|zip|gz|tar|diff|patch)"
 )
-_READS_NO_FILES = frozenset((
-    "echo", "printf", "export", "docker", "podman", "kubectl", "helm", "pip", "pip3", "npm", "npx", "pnpm", "yarn",
-    "apt", "apt-get", "brew", "cargo", "curl", "wget", "ssh", "cd", "pushd", "test", "[", "which", "kill", "go", "aws",
-    "gcloud", "expr",
-))  # fmt: skip
+_READS_NO_FILES = set_of("programs that read no files")
 _SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
 _ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
 _NARROWS = re.compile(r"\A(?:0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*)")
@@ -46,14 +42,14 @@ class Access(NamedTuple):
     changes: bool
 
 
-def accesses(act: ToolCall) -> tuple[Access, ...]:
+def accesses(act: Observed) -> tuple[Access, ...]:
     """The paths that an attempt touches, each once; one that is both read and changed counts as changed."""
     found: dict[str, bool] = {}
     changes = act.effect in _EFFECTS_CHANGE and not act.runs
     for path in _named(act):
         found[path] = changes
     if act.runs and act.tool.reading is Reading.SHELL and act.text:
-        for invocation in invocations(act.text, cwd=cwd_of(act.event)):
+        for invocation in invocations(act.text, cwd=act.cwd):
             for path, changed in _of_program(invocation):
                 found[path] = found.get(path, False) or changed
             if len(found) >= MAX_ACCESSES:
@@ -61,7 +57,7 @@ def accesses(act: ToolCall) -> tuple[Access, ...]:
     return tuple(Access(path, changed) for path, changed in found.items() if path)[:MAX_ACCESSES]
 
 
-def _named(act: ToolCall) -> Iterator[str]:
+def _named(act: Observed) -> Iterator[str]:
     """Paths that the event names: as targets, or, for a tool that runs nothing, as arguments."""
     for target in act.event.targets:
         kind, equals, value = target.partition("=")

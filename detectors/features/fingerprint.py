@@ -12,7 +12,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from haltline.detectors.features.masks import masked, masks_of
 from haltline.detectors.features.tool import KnownTool
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.record import JsonObject, canonical_json
@@ -32,63 +34,20 @@ _NOW_MS = 86_400_000
 _LOOKING = frozenset({Effect.READ, Effect.POLL, Effect.NETWORK})
 _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 
-_THOUGHTS = frozenset((
-    "thought", "thoughts", "thinking", "reasoning", "rationale", "explanation", "justification", "reason", "why",
-    "intent", "confidence",
-))  # fmt: skip
-_COUNTERS = frozenset((
-    "attempt", "attempts", "attemptnumber", "attemptno", "retry", "retries", "retrycount", "retrynumber", "trynumber",
-    "iteration", "nonce", "salt", "random", "cachebuster", "jitter", "backoff",
-))  # fmt: skip
-_IDS = frozenset((
-    "requestid", "traceid", "spanid", "correlationid", "idempotencykey", "clienttoken", "clientrequestid",
-    "toolcallid", "callid", "invocationid", "messageid", "eventid", "xrequestid", "turnid",
-))  # fmt: skip
-_ASKS = frozenset(("query", "q", "searchterm", "searchquery", "searchtext", "keywords", "question"))
-"""Words in a search: their case and the spaces between them do not matter."""
-_TIMES = frozenset((
-    "timestamp", "ts", "now", "currenttime", "requestedat", "sentat", "clienttime", "asof", "issuedat", "calledat",
-))  # fmt: skip
+_KINDS = {
+    word: kind
+    for kind in ("thought", "counter", "id", "time", "asks", "description")
+    for word in set_of(f"arguments by kind: {kind}")
+}
+"""Arguments by what they are about; `asks`: words in a search, whose case and spaces do not matter."""
 _KEPT = frozenset(("about", "asks"))
 _NOT_IN_KEYS = str.maketrans("", "", "_- .")
 _ID = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}|[0-9a-f]{32}|[0-9a-f]{40}")
 _ABOUT = ("id", "uuid", "key", "name", "path", "file", "url", "uri", "ref", "sha", "commit", "target", "hash")
 """Suffixes of argument names that identify the call's subject."""
 
-_TIME = r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?"
-_EPOCH = r"1(?<![\w.]1)[5-9]\d{8}(?:\d{3})?(?:\.\d+)?(?!\w)"
-# Patterns begin with a literal where they can: Python searches for that first.
-_TIMES_IN = re.compile(_TIME)
-_EPOCHS_IN = re.compile(_EPOCH)
-_PORTS_IN = re.compile(r":(?<=[\w\]]:)\d{4,5}(?!\w)")
-_PORT_OPTIONS_IN = re.compile(r"(-port|PORT)[ =]\d{4,5}\b")
-_ADDRESSES_IN = re.compile(r"0x[0-9a-fA-F]{4,16}\b")
-_TEMP_IN = re.compile(r"/(?:tmp|var/folders)/(?:tmp[\w.]{4,}|[\w./+-]{0,200}\d[\w./+-]*)")
-_ATTEMPTS_IN = re.compile(r"\b([Aa]ttempt|[Rr]etry)[ _#:=-]{0,3}\d+")
-_SLEEPS_IN = re.compile(r"sleep\s+[\d.]+[smh]?")
-_QUERIES_IN = re.compile(r"[?&](?:_|t|ts|time|timestamp|nonce|cb|rand|seed|request_?id|trace_?id)=[^&\s'\"]+")
-_HEADERS_IN = re.compile(r"-[Ii][Dd]: ?[\w-]{8,}")
-_COMMENTS_IN = re.compile(r"#(?<![^\s]#)(?!!)[^\n]*")
-# A first character of a set is searched for faster than `\b`.
-_CLOCKS_IN = re.compile(r"\d(?<!\w\d)\d?:\d\d:\d\d(?:[.,]\d+)?")
-_DURATIONS_IN = re.compile(r"\d(?<!\w\d)\d*(?:\.\d+)? ?(?:[mnuµ]?s|secs?|seconds?|min|minutes?|hours?)\b")
-_IDS_IN = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
-_NUMBERS_IN = re.compile(r"0(?<!\w0)x[0-9a-fA-F]+\b")
-_NAMED_IN = re.compile(
-    r"(?i)(\b(?:pid|elapsed|duration|uptime|latency|took|timestamp|(?:request|trace|chunk)[_ ]?id)\w*\"?\W{1,4})[\w.-]+"
-)
-_NAMES = ("pid", "elapsed", "duration", "uptime", "latency", "took", "timestamp", "request", "trace", "chunk")
-"""Every text that the pattern matches contains one of these."""
-_TEMP_IN_RESULTS = re.compile(r"/tmp/[\w./+-]+")
-_IN_WAITING: tuple[tuple[re.Pattern[str], str], ...] = (
-    (re.compile(r"\b\d\d?:\d\d\b"), "<time>"),
-    (re.compile(r"\b(?:\d+[dhms])+\b"), "<duration>"),
-    (re.compile(r"(?i)(\b(?:attempts?|tr(?:y|ies)|retr(?:y|ies)|polls?|polled|checks?|checked|ticks?|heartbeats?|pings?"
-                r"|counter|seq(?:uence)?|requests?|waited|waiting|age|iteration|round|resource_?version)\"?"
-                r"[ #:=-]{0,4})\d+"), r"\1#"),
-    (re.compile(r"(?i)\b\d+(?= (?:attempts?|tries|retries|polls?|checks?|ticks?|heartbeats?|pings?|times?)\b)"), "#"),
-)  # fmt: skip
-"""What else varies by itself in the answers to a poll."""
+_OF_CALLS, _OF_PROGRAMS = masks_of("calls"), masks_of("calls", "programs")
+_OF_RESULTS, _OF_POLLS = masks_of("results"), masks_of("results", "answers to a poll")
 
 
 def fingerprint(event: ActionEvent, args: JsonObject | None, action: str, tool: KnownTool) -> str:
@@ -142,18 +101,7 @@ def digest(data: bytes) -> str:
 def _sort_of(name: str) -> str:
     """The kind of value that an argument's name implies; empty: none."""
     key = name.lower().translate(_NOT_IN_KEYS)
-    for sort, names in (
-        ("thought", _THOUGHTS),
-        ("counter", _COUNTERS),
-        ("id", _IDS),
-        ("time", _TIMES),
-        ("asks", _ASKS),
-    ):
-        if key in names:
-            return sort
-    if key == "description":
-        return "description"
-    return "about" if key.endswith(_ABOUT) else ""
+    return _KINDS.get(key) or ("about" if key.endswith(_ABOUT) else "")
 
 
 def _is_left_out(sort: str, name: str, value: Any, action: str, *, closely: bool, runs: bool, time_ms: int) -> bool:
@@ -191,54 +139,14 @@ def _plain(value: str, *, runs: bool, about: bool) -> str:
 
 def clean(text: str, *, runs: bool) -> str:
     """Mask what varies by itself in a text of a call that only reads; in programs also comments."""
-    rest = ""
-    if len(text) > _READ_CHARS:
-        text, rest = text[:_READ_CHARS], text[_READ_CHARS:]
-    # Checking for one character is almost free, and most texts contain none of these.
-    if ":" in text:
-        text = _PORTS_IN.sub(":<port>", _TIMES_IN.sub("<time>", text))
-    if "1" in text:
-        text = _EPOCHS_IN.sub("<time>", text)
-    if "/tmp/" in text or "/var/folders/" in text:
-        text = _TEMP_IN.sub("<temp>", text)
-    if "?" in text:
-        text = _QUERIES_IN.sub("", text)
-    if "#" in text and runs:
-        text = _COMMENTS_IN.sub("", text)
-    if "x" in text:
-        text = _ADDRESSES_IN.sub("<address>", text)
-    if "sleep" in text:
-        text = _SLEEPS_IN.sub("sleep", text)
-    if "-port" in text or "PORT" in text:
-        text = _PORT_OPTIONS_IN.sub(r"\1", text)
-    if "ttempt" in text or "etry" in text:
-        text = _ATTEMPTS_IN.sub(r"\1", text)
-    if "-H" in text:
-        text = _HEADERS_IN.sub("-id", text)
-    return text.strip() + rest if rest else text.strip()
+    return masked(text[:_READ_CHARS], _OF_PROGRAMS if runs else _OF_CALLS).strip() + text[_READ_CHARS:]
 
 
 def clean_result(text: str) -> str:
     """The beginning of a result without what varies by itself."""
-    text = text[:_RESULT_CHARS]
-    if ":" in text:
-        text = _CLOCKS_IN.sub("<time>", _TIMES_IN.sub("<time>", text))
-    if "1" in text:
-        text = _EPOCHS_IN.sub("<time>", text)
-    text = _DURATIONS_IN.sub("<duration>", text)
-    if "0x" in text:
-        text = _NUMBERS_IN.sub("<id>", text)
-    if text.count("-") > 3:
-        text = _IDS_IN.sub("<id>", text)
-    low = text.lower()
-    if not text.isascii() or any(name in low for name in _NAMES):
-        text = _NAMED_IN.sub(r"\1", text)
-    return _TEMP_IN_RESULTS.sub("<temp>", text) if "/tmp/" in text else text
+    return masked(text[:_RESULT_CHARS], _OF_RESULTS)
 
 
 def clean_waiting(text: str) -> str:
     """The beginning of the answer to a poll, without clocks and counters; progress is kept."""
-    text = clean_result(text)
-    for pattern, instead in _IN_WAITING:
-        text = pattern.sub(instead, text)
-    return text
+    return masked(text[:_RESULT_CHARS], _OF_POLLS)

@@ -11,19 +11,19 @@ from collections.abc import Collection
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, unplaced
 from haltline.detectors.commands.names import is_for_tests
-from haltline.detectors.features import call_changes, tool_classifier
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 
 _COMPUTED = "$("
 
 
-def made_in_passing(act: ToolCall) -> Collection[str]:
+def made_in_passing(act: Observed) -> Collection[str]:
     """Targets, with where they are, that an attempt destroys, and that did not exist before it."""
     if not act.runs or not act.text:
         return ()
-    by_code = code_creations(act.text, cwd=tool_classifier.cwd_of(act.event), folders=False)
-    made = call_changes.creates(act)
+    by_code = code_creations(act.text, cwd=act.cwd, folders=False)
+    made = act.creates
     taken = {one.target for one in act.destroys if one.target.startswith("path=")}
     if len(taken) < len(act.destroys):
         others = {one.placed for one in act.destroys if one.target.startswith(_MADE_BY_COMMANDS)}.intersection(made)
@@ -41,11 +41,7 @@ def made_in_passing(act: ToolCall) -> Collection[str]:
 
 
 _MADE_BY_COMMANDS = ("database=", "table=", "container=", "k8s=", "branch=", "tag=", "stash=")
-_MAKES = re.compile(
-    r"\bcreate(?:db)?\b|\brun\b|\bcheckout -b|\bswitch -c|\bgit (?:branch|tag) [^-]"
-    r"|\bgit stash(?! *(?:drop|clear|pop|apply|list|show))",
-    re.IGNORECASE,
-)
+_MAKES = expression_of("a command line makes a thing", re.IGNORECASE)
 _TAKES = re.compile(r"\bdrop(?:db)?\b|\bdelete\b|\brm\b|\bbranch -|\btag -|\bstash (?:drop|clear)", re.IGNORECASE)
 
 

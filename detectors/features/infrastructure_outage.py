@@ -4,23 +4,12 @@ After an error of an overloaded, rate-limited or unreachable service, a session 
 1.5 times as long as before, or 30 seconds. Retries at once, or every few seconds, do not count as backing off.
 """
 
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
-_INFRASTRUCTURE = re.compile(
-    r"\b(?:https?|status|code|error)\b[\w \"':=/.()-]{0,20}\b(?:429|502|503|504|529)\b"
-    r"|\b(?:429|502|503|504|529)\b\W{0,3}(?:too many|bad gateway|service|gateway|client error|server error)"
-    r"|too many requests|rate[ _-]?limit|throttl|overloaded|bad gateway|gateway time-?out"
-    r"|service (?:is )?(?:temporarily )?(?:unavailable|overloaded)|connection (?:was )?(?:reset|refused)"
-    r"|\b(?:econnreset|econnrefused|etimedout|enotfound|eai_again)\b|quota exceeded|internal server error"
-    r"|could not resolve host|name resolution|network is unreachable|no route to host|connect(?:ion)? timed out"
-    r"|server (?:is )?(?:not connected|unavailable|unreachable|down)\b",
-    re.IGNORECASE,
-)
-_CUES = (
-    "429", "502", "503", "504", "529", "too many requests", "limit", "throttl", "overload", "gateway", "unavailable",
-    "connect", "econn", "quota", "etimedout", "enotfound", "eai_again", "server", "resol", "unreachable", "no route",
-)  # fmt: skip
+_INFRASTRUCTURE = expression_of("a service is down", re.IGNORECASE)
+_CUES = texts_of("signs of an outage")
 """Every match contains one of these, which are checked first."""
 _READ_CHARS = 512
 _GROWTH = 1.5

@@ -27,6 +27,7 @@ from msgspec import field
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.detectors.features.whole_results import WholeResults, acts_outside, writes_or_acts_outside
 from haltline.schemas import expressions as re
 from haltline.schemas.record import canonical_json
@@ -79,21 +80,11 @@ _SPACED = bytes(ord(chr(byte).lower()) if chr(byte).isalnum() and byte < 128 els
 _WORD = re.compile(r"[^\W\d]{3,8}|\d{2,6}")
 """A word of other texts, in parts if it is long: not every script separates words."""
 # Searched one by one in a lower-case text: this takes a tenth of a pattern's time.
-_NEGATIVE = (
-    "not found", "no such", "cannot", "can't", "could not", "couldn't", "wrong", "incorrect", "invalid", "denied",
-    "unable", "unknown", "not known", "refused", "timed out", "timeout", "time out", "not exist", "not a valid",
-    "not correct", "not recognized", "try again", "nope", "bad ", "unreachable", "no route to host",
-)  # fmt: skip
+_NEGATIVE = texts_of("signs of a refusal or an error")
 _NEGATIVE_WORDS = frozenset(word for cue in _NEGATIVE for word in cue.replace("'t", "").split()[:1])
 """The words that begin these: most texts contain none of them."""
 # A host or name is unreachable if the text contains one of these.
-_UNREACHABLE = (
-    "could not resolve", "couldn't resolve", "can't resolve", "failed to resolve", "unable to resolve",
-    "could not connect", "couldn't connect", "can't connect", "failed to connect", "unable to connect",
-    "connection refused", "connection timed out", "name or service not known", "temporary failure in name",
-    "unknown host", "no route to host", "network is unreachable", "nodename nor", "getaddrinfo",
-    "no address associated", "nxdomain", "server can't find",
-)  # fmt: skip
+_UNREACHABLE = texts_of("signs of an unreachable host")
 
 
 class Value(NamedTuple):
@@ -420,7 +411,4 @@ def _is_negative(words: set[str], text: str) -> bool:
 
 
 def _bytes(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogatepass")
+    return text.encode("utf-8", "surrogatepass")

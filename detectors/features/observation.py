@@ -48,12 +48,13 @@ _HEAD_CHARS = 240
 """Characters of a command line or program that are stored until its result arrives."""
 # Module constants, as they are read at every event: looking up enum members is ten times as slow.
 _STARTED, _MODEL_TURN = Kind.SESSION_STARTED, Kind.MODEL_TURN
-_SHELL = Reading.SHELL
+_SHELL, _PLAIN = Reading.SHELL, Reading.PLAIN
 _OPENS_PAGE = frozenset(("navigate", "goto", "open", "visit"))
 _TURNS_TO_PAGE = frozenset(("tab", "tabs", "back", "forward"))
 _SLEEPS = frozenset(("sleep", "wait", "wait_seconds", "sleep_seconds"))
 _IS_ATTEMPT, _IS_RESULT, _IS_BOTH = Phase.ATTEMPT, Phase.RESULT, Phase.BOTH
-_READ, _POLL, _EXEC, _DESTRUCTIVE = Effect.READ, Effect.POLL, Effect.EXEC, Effect.DESTRUCTIVE
+_READ, _POLL, _WRITE = Effect.READ, Effect.POLL, Effect.WRITE
+_EXEC, _DESTRUCTIVE = Effect.EXEC, Effect.DESTRUCTIVE
 _OK, _ERROR, _TIMEOUT, _REFUSED = Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.REFUSED
 
 
@@ -171,9 +172,8 @@ class Observation(FailedCall):
             return (f"{choices.PAGE}={str(url).partition('?')[0]}",) if opens else ()
         if not self.text:
             return ()
-        cwd = cwd_of(self.event)
-        found = exports(self.text, cwd=cwd)
-        if cwd is None and self.calls.chosen.get(choices.BY) == self._by and choices.moves(self.text):
+        found, chosen = exports(self.text, cwd=self.cwd), self.calls.chosen
+        if chosen and self.cwd is None and chosen.get(choices.BY) == self._by and choices.moves(self.text):
             found = (f"{choices.MOVED}=", *found)
         return (f"{choices.BY}={self._by}", *found) if found else ()
 
@@ -280,7 +280,12 @@ class Observation(FailedCall):
         passing = made_in_passing(self) if losses else ()
         return tuple(loss for loss in losses if loss.placed not in passing) if passing else losses
 
-    @property
+    @lazy
+    def cwd(self) -> str | None:
+        """The working directory that the event's arguments name."""
+        return cwd_of(self.event)
+
+    @lazy
     def creates(self) -> Sequence[str]:
         """The targets that the action creates."""
         return self.call.creates if self.call is not None else call_changes.creates(self)
@@ -343,7 +348,10 @@ class Observation(FailedCall):
     @property
     def produces(self) -> bool:
         """Return whether it runs a program or writes, and so may create files that the event does not name."""
-        return call_changes.produces(self.tool, self.text)
+        if self.runs:
+            reading = self.tool.reading
+            return reading is _PLAIN or (reading is _SHELL and command_effects.produces(self.text))
+        return self.tool.effect is _WRITE
 
     @property
     def places(self) -> Sequence[str]:
@@ -353,7 +361,9 @@ class Observation(FailedCall):
     @lazy
     def waits(self) -> bool:
         """Return whether it looks at something that is expected to change by itself."""
-        return call_changes.waits(self._hint, self.tool, self.text)
+        if self.tool.effect is _POLL or self._hint is _POLL:
+            return True
+        return self.text != "" and command_effects.waits(self.text)
 
     @property
     def _hint(self) -> Effect | None:

@@ -10,8 +10,8 @@ from haltline.detectors.features.tool import KnownTool
 from haltline.schemas.events import ActionEvent, Effect, Kind, Usage
 
 
-class ToolCall(Protocol):
-    """A call without its session: tool, arguments and effect. `Observation` documents the members."""
+class Observed(Protocol):
+    """A call within its session, with its result. `Observation` documents the members."""
 
     event: ActionEvent
     action: str
@@ -23,6 +23,8 @@ class ToolCall(Protocol):
 
     @property
     def targets(self) -> tuple[str, ...]: ...
+    @property
+    def cwd(self) -> str | None: ...
 
     @property
     def effect(self) -> Effect: ...
@@ -32,10 +34,6 @@ class ToolCall(Protocol):
     def line(self) -> str: ...
     @property
     def written(self) -> Mapping[str, list[list[str]]]: ...
-
-
-class Observed(ToolCall, Protocol):
-    """A call within its session, with its result."""
 
     kind: Kind
     time_ms: int
@@ -66,8 +64,10 @@ class Observed(ToolCall, Protocol):
 
     @property
     def losses(self) -> tuple[Destruction, ...]: ...
+
     @property
     def creates(self) -> Sequence[str]: ...
+
     @property
     def chooses(self) -> Sequence[str]: ...
     @property

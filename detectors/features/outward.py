@@ -10,8 +10,9 @@ from functools import lru_cache
 from haltline.detectors.commands.model import ActEffect, holds_one
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool_classifier import short_name
+from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -21,48 +22,24 @@ from haltline.schemas.tool_names import words
 _EXEC, _NETWORK = Effect.EXEC, Effect.NETWORK
 _SQL, _SHELL = Reading.SQL, Reading.SHELL
 _LOOKING = frozenset({Effect.READ, Effect.POLL})
-_ACTS = frozenset((
-    "announce", "book", "buy", "charge", "comment", "create", "delegate", "dispatch", "email", "enqueue", "insert",
-    "invite", "launch", "mail", "notify", "order", "pay", "post", "provision", "publish", "purchase", "refund", "reply",
-    "respond", "schedule", "send", "spawn", "transfer", "trigger", "tweet",
-))  # fmt: skip
-_INPUT = frozenset((
-    "file", "folder", "directory", "dir", "key", "keys", "keystrokes", "input", "line", "stdin", "signal", "command",
-    "text",
-))  # fmt: skip
+_ACTS = set_of("verbs of acts that others see")
+_INPUT = set_of("things that nobody else sees")
 """What is sent to a program, or made in the agent's own files, is no act that others see."""
 _AGENTS = frozenset(("task", "agent"))
 """Tools that start another agent, if they have a `prompt`."""
 _OPERATIONS = ("action", "operation", "method", "command")
 _NAMES_OF_OPERATIONS = frozenset(_OPERATIONS)
 _TEXTS = frozenset(("text", "content", "body", "message"))
-_RECIPIENTS = frozenset((
-    "to", "channel", "channel_id", "chat_id", "recipient", "recipients", "thread_id", "conversation_id", "email",
-))  # fmt: skip
+_RECIPIENTS = set_of("arguments that name a recipient")
 _LABELS = ("element", "label", "text", "name")
 _WORDING = _TEXTS | {"html", "markdown", "comment", "description", "summary"}
 """Texts that can say the same in other words."""
-_TO_WHAT = frozenset((
-    "subject", "title", "issue", "issue_id", "issue_number", "pr", "pull_number", "ticket", "ticket_id", "message_id",
-    "reply_to", "in_reply_to", "thread_id", "thread_ts",
-))  # fmt: skip
+_TO_WHAT = set_of("arguments that name what is answered")
 _ANSWERS = re.compile(r"^(?:\s*(?:re|aw|fwd?)\s*:)+\s*", re.IGNORECASE)
-_PAGES = frozenset((
-    "click", "tap", "press", "fill", "type", "select", "choose", "check", "input", "navigate", "goto", "browser",
-))  # fmt: skip
-_MACHINES = frozenset((
-    "instance", "instances", "vm", "vms", "server", "servers", "droplet", "cluster", "machine", "node", "nodes",
-    "balancer", "gpu",
-))  # fmt: skip
+_PAGES = set_of("words of tools for pages")
+_MACHINES = set_of("machines")
 _STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
-_LAUNCHES = re.compile(
-    r"\baws\s[^|;&\n]{0,160}?\s(?:run-instances|request-spot-\w+|(?:create|launch|allocate)-(?:[\w-]{0,60}-)?(?:instances?|clusters?"
-    r"|stack|fleet|load-balancer|nodegroup|gateway|address|volume|function|endpoint|service|environment))\b"
-    r"|\bgcloud\s[^|;&\n]{0,160}?\b(?:instances|clusters|tpu-vm|disks|functions|forwarding-rules)\s+create\b"
-    r"|\baz\s[^|;&\n]{0,160}?\b(?:vm|vmss|aks|container|webapp|functionapp|server|lb)\s+create\b"
-    r"|\b(?:doctl|hcloud|linode-cli|vultr(?:-cli)?|scw|openstack|eksctl|vastai|runpodctl|civo|fly(?:ctl)?|sky)\s[^|;&\n]{0,160}?"
-    r"\b(?:create|launch|run)\b"
-)
+_LAUNCHES = expression_of("a command line starts machines")
 _LAUNCH_CUES = ("create", "run", "launch", "spot", "allocate")
 _LINE_CHARS = 2048
 _NUMBERS = re.compile(rb"\d+")
@@ -72,7 +49,7 @@ _STARTS = re.compile(r"(?:^|[^&])&\s*\Z|^\s*nohup\s")
 _TAIL_CHARS = 64
 
 
-def is_outward(act: ToolCall) -> bool:
+def is_outward(act: Observed) -> bool:
     """Return whether an attempt is an act that others see."""
     args, effect = act.args, act.tool.effect
     if not args or effect in _LOOKING:
@@ -97,7 +74,7 @@ def is_outward(act: ToolCall) -> bool:
     return not _TEXTS.isdisjoint(args) and not _RECIPIENTS.isdisjoint(args)
 
 
-def act_key(act: ToolCall) -> str:
+def act_key(act: Observed) -> str:
     """Return a digest of the act, without the place where a page now has the clicked element."""
     args = act.args or {}
     if "ref" in args and any(name in args for name in _LABELS):
@@ -105,7 +82,7 @@ def act_key(act: ToolCall) -> str:
     return digest(act.action.encode() + canonical_json(args))
 
 
-def addressed_key(act: ToolCall) -> str:
+def addressed_key(act: Observed) -> str:
     """Return a digest of an act that says something to somebody, without its wording; empty: no such act."""
     args = act.args or {}
     if act.runs or "prompt" in args or _WORDING.isdisjoint(args) or (_RECIPIENTS | _TO_WHAT).isdisjoint(args):
@@ -116,12 +93,12 @@ def addressed_key(act: ToolCall) -> str:
     return digest(act.action.encode() + canonical_json(kept))
 
 
-def answers(act: ToolCall) -> bool:
+def answers(act: Observed) -> bool:
     """Return whether it says something about one mail, thread, issue or ticket."""
     return not _TO_WHAT.isdisjoint(act.args or {})
 
 
-def launches(act: ToolCall) -> bool:
+def launches(act: Observed) -> bool:
     """Return whether it starts machines or services elsewhere that cost as long as they run."""
     if not act.runs:
         named = _named(act.action)
@@ -130,29 +107,29 @@ def launches(act: ToolCall) -> bool:
     return holds_one(text, _LAUNCH_CUES) and _LAUNCHES.search(text) is not None and "--dry-run" not in text
 
 
-def numberless_key(act: ToolCall) -> str:
+def numberless_key(act: Observed) -> str:
     """Return a digest of the act without the numbers in it."""
     return digest(_NUMBERS.sub(b"#", act.action.encode() + canonical_json(act.args or {})))
 
 
-def is_of_page(act: ToolCall) -> bool:
+def is_of_page(act: Observed) -> bool:
     """Return whether it does something on a page: what is done there decides what a button is about."""
     return not act.runs and act.tool.effect not in _LOOKING and _names_a_page(act.action)
 
 
-def spends_by_button(act: ToolCall) -> bool:
+def spends_by_button(act: Observed) -> bool:
     """Return whether it clicks a button that orders or pays; what, only the page knows."""
     if not act.args or not is_of_page(act):
         return False
     return any(one.effect is ActEffect.SPENDS for one in tool_effects.click(act.action, act.args))
 
 
-def inserts(act: ToolCall) -> bool:
+def inserts(act: Observed) -> bool:
     """Return whether it is a statement that inserts rows."""
     return act.tool.reading is _SQL and _INSERTS.match(act.text) is not None
 
 
-def stays(act: ToolCall) -> bool:
+def stays(act: Observed) -> bool:
     """Return whether it starts a program that stays in the background."""
     args = act.args
     if args and not _IN_BACKGROUND.isdisjoint(args) and any(args.get(name) is True for name in _IN_BACKGROUND):

@@ -10,43 +10,24 @@ from typing import Literal
 
 from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.commands.paths import badness, canonical
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 
 Critical = Literal["", "critical", "grave"]
 """`grave`: a change takes over a machine or an account."""
 
-_GRAVE = re.compile(
-    r"(?:^|/)\.ssh/|(?:^|/)authorized_keys$|(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:\.\w+)?$|(?:^|/)\.aws/(?:credentials|config)$"
-    r"|(?:^|/)\.kube/config$|(?:^|/)\.config/gcloud/|(?:^|/)\.azure/|(?:^|/)\.docker/config\.json$"
-    r"|^/etc/(?:passwd|shadow|gshadow|group|sudoers|pam\.d|ssh|cron|crontab|ld\.so\.preload|systemd)"
-)
-_SECRET = re.compile(
-    r"(?:^|/)\.env(?:\.\w[\w.-]*)?$|(?:^|/)config/secrets?(?:\W|$)|(?:^|/)secrets?/|(?:^|/)\.(?:netrc|npmrc|pypirc|pgpass|git-credentials"
-    r"|vault-token)$|(?:^|/)(?:application_default_)?credentials(?:\.json)?$|(?:^|/)service[-_]account[\w-]*\.json$"
-    r"|(?:private|key)[\w.-]{0,100}\.pem$|\.(?:p12|pfx)$"
-)
-_TEMPLATE = re.compile(
-    r"\.(?:example|sample|template|dist|defaults?)$|\.(?:pyi?|c|h|cc|cpp|hpp|go|rs|java|kt|[jt]sx?|rb|php|cs|swift|ex|md)$"
-)
+_GRAVE = expression_of("a path is grave")
+_SECRET = expression_of("a path is a secret")
+_TEMPLATE = expression_of("a path is a template")
 """Not a secret itself, but its template, or code about secrets."""
 _CHANGED_ONLY = re.compile(r"(?:^|/)\.git/|^/etc/")
 _PUBLIC = ("/etc/passwd", "/etc/group", "/known_hosts", ".pub")
-_HARMLESS = re.compile(
-    r"(?:^|/)\.git/(?:index\.lock|COMMIT_EDITMSG|MERGE_MSG)$|^/etc/(?:alternatives|apt/sources\.list\.d)/"
-)
-_HINTS = (
-    "secret", ".git/", "/etc", ".ssh", "authorized_keys", "id_rsa", "id_dsa", "id_ecdsa", "id_ed25519", ".aws", ".kube",
-    "credentials", ".netrc", ".npmrc", ".pypirc", ".pgpass", ".azure", "gcloud", ".docker/", "vault-token",
-    "service_account", "service-account", ".pem", ".p12", ".pfx",
-)  # fmt: skip
+_HARMLESS = expression_of("a path in .git or /etc is harmless")
+_HINTS = texts_of("signs of a critical path")
 _DOT_ENV = re.compile(r"(?<![A-Za-z0-9])\.env")
 """Not `os.environ`, which occurs in many programs."""
 _SYSTEM = re.compile(r"^/(?:usr|bin|sbin|lib\w*|opt|proc|sys|dev|nix|snap|System|Library)(?:/|$)")
-_PROJECT = re.compile(
-    r"(?:^|/)(?:README|CHANGELOG|CONTRIBUTING|LICENSE|AGENTS|CLAUDE)(?:\.\w+)?$|(?:^|/)(?:pyproject\.toml|setup\.(?:cfg|py)"
-    r"|tox\.ini|pytest\.ini|conftest\.py|requirements[\w-]*\.txt|package\.json|tsconfig\.json|Makefile|Cargo\.toml|go\.mod"
-    r"|mix\.exs|pom\.xml|build\.gradle|\.gitignore|\.editorconfig)$"
-)
+_PROJECT = expression_of("a path is a project's description")
 """Files that are read for orientation in a project."""
 _DEPENDENCIES = re.compile(r"(?:^|/)(?:site-packages|dist-packages|node_modules|\.venv|venv|deps|vendor)(?:/|$)")
 

@@ -18,6 +18,7 @@ from haltline.detectors.commands.model import ActEffect, Badness, Destruction, l
 from haltline.detectors.commands.names import is_main_branch
 from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.surroundings import is_little
+from haltline.detectors.features.vocabulary import texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
@@ -176,9 +177,7 @@ _LOST = re.compile(
     r"|prullenbak|ゴミ箱|回收站|корзина)",
     re.IGNORECASE,
 )
-_PLACES = ("destination", "dest", "dst", "to", "new_path", "to_path", "destination_path", "target", "folder",
-           "mailbox", "label", "list", "parent", "directory", "target_folder",
-           "destination_folder", "location")  # fmt: skip
+_PLACES = texts_of("arguments that name where to")
 
 
 def _moved_away(

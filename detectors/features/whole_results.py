@@ -12,6 +12,7 @@ agent's side has restarted, nothing counts until it has seen `UNSURE` results ag
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
@@ -36,20 +37,10 @@ _READ_CHARS = 4096
 _REPORTS = re.compile(r"[\w)}-]\.(?:md|txt|log|rst|diff|patch)\b")
 """Files that report on work."""
 _WRITTEN = re.compile(r">>?\s*[\"']?([\w./~${}()-]+)")
-_EDITS = re.compile(
-    r"\b(?:sed|perl)\s+(?:-\w+\s+){0,8}-\w*i|(?<![-\w])patch\s+-|\bapply_patch\b|\btee\s|\.write(?:_text)?\("
-)
-_OUTSIDE = re.compile(
-    r"\bgit\s+push\b|\bcurl\b[^|;&\n]{0,1000}\s(?:-X\s*(?:POST|PUT|PATCH|DELETE)|-d|--data\S*|-F|-T)\s"
-    r"|\b(?:kubectl|oc)\s+(?:apply|create|rollout|scale|patch)\b|\bhelm\s+(?:install|upgrade)\b|\bterraform\s+apply\b"
-    r"|\b(?:docker|podman)\s+(?:push|run|compose\s+up)\b|\b(?:npm|cargo|twine|gem)\s+(?:publish|upload|push)\b"
-    r"|\bgh\s+\w+\s+(?:create|merge|comment|edit|close)\b|\b(?:scp|rsync|sendmail)\s"
-)
+_EDITS = expression_of("a command line edits")
+_OUTSIDE = expression_of("a command line acts outside")
 _EDIT_CUES = ("sed", "perl", "patch", "tee", ".write")
-_OUTSIDE_CUES = (
-    "push", "curl", "kubectl", "oc", "helm", "terraform", "docker", "podman", "publish", "upload", "gh", "scp", "rsync",
-    "sendmail",
-)  # fmt: skip
+_OUTSIDE_CUES = texts_of("signs of an act outside")
 """Every match of these patterns contains one of these: to look for them takes a tenth of a pattern's time."""
 _TELLS = re.compile(r"(?:^|[_.\W])(?:send|post|publish|reply|respond|notify|comment)(?:$|[_.\W])")
 """Tools that send something to others; the same effect also covers tools that only fetch."""

@@ -6,31 +6,24 @@ bought yet; a draft was not sent.
 Misses: such things under names specific to a shop or a mailer; a cart or draft that a person has worked on for long.
 """
 
-from haltline.detectors.features.observation_protocol import ToolCall
+from haltline.detectors.features.observation_protocol import Observed
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import words
 
-_RECEIPTS = frozenset((
-    "receipt", "receipt_handle", "ack_id", "ack_ids", "delivery_tag", "lock_token", "lease_id", "pop_receipt",
-))  # fmt: skip
+_RECEIPTS = set_of("arguments that acknowledge a message")
 """Received with a message, and returned when it is processed."""
 _LISTS = ("entries", "messages", "items")
-_UNFINISHED = frozenset((
-    "cart", "basket", "draft", "drafts", "todo", "todos", "reminder", "notification", "notifications", "scratchpad",
-    "cell", "cache", "caches", "wishlist", "watchlist", "favorites", "bookmark", "bookmarks", "memory", "memories",
-    "scratch", "reaction", "reactions", "annotation", "breakpoint", "breakpoints", "highlight", "clipboard", "lock",
-))  # fmt: skip
+_UNFINISHED = set_of("things that nobody misses")
 _OF_A_LIST = frozenset(("item", "list"))
 _CARTS = frozenset(("cart", "cart_id", "basket", "basket_id", "wishlist", "wishlist_id"))
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
-_MESSAGES = frozenset(
-    ("email", "emails", "mail", "message", "messages", "thread", "conversation", "card", "notification", "issue")
-)
+_MESSAGES = set_of("things in a mailbox")
 _HOLDS_MANY = frozenset(("table", "database", "collection", "index", "bucket", "folder", "topic", "all"))
 _PLACE = re.compile(r"/(?:cart|basket|carts/[^/?#]+/\w+|baskets/[^/?#]+/\w+|drafts/[^/?#]+)(?:[/?#]|$)", re.IGNORECASE)
 
 
-def nobody_misses(act: ToolCall) -> bool:
+def nobody_misses(act: Observed) -> bool:
     """Return whether a call of a tool removes something that only existed to be worked on."""
     args = act.args or {}
     named = {"_".join(words(name)) for name in args}

@@ -7,10 +7,11 @@ Misses: effects within a program that the action runs; networks and privileges u
 from functools import lru_cache
 from typing import NamedTuple
 
-from haltline.detectors.commands.model import Badness
+from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.review.scoring import Category
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -30,58 +31,15 @@ _NETWORK = re.compile(
     r"|docker\s+(?:push|pull))\b|https?://"
 )
 _LOCAL = re.compile(r"\b(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|host\.docker\.internal)\b|\[::1\]")
-_SENDS = re.compile(
-    r"\s-(?:X\s*(?:POST|PUT|PATCH|DELETE)|d|F|T)\b|--(?:data|form|upload-file|request)\b|\bgit\s+push|\b(?:scp|sftp|publish|upload)\b"
-)
-_PRIVILEGED = re.compile(
-    r"\b(?:sudo|doas|pkexec|runas|setcap|visudo)\b|(?:^|[;&|]\s*)su\s|\bchmod\s+(?:-\w+\s+){0,8}(?:[0-7]?777|[246][0-7]{3}|\S*\+s)\b"
-    r"|--privileged\b|\bGRANT\s+ALL\b",
-    re.IGNORECASE,
-)
+_SENDS = expression_of("a request sends something")
+_PRIVILEGED = expression_of("more rights are requested", re.IGNORECASE)
 _SYSTEM = re.compile(
     r"\b(?:systemctl|service|useradd|usermod|userdel|groupadd|passwd|mount|umount|iptables|ufw|sysctl|modprobe|crontab"
     r"|visudo|update-rc\.d|launchctl|reboot|shutdown|swapoff|mkfs\S*|fdisk|parted)\b"
 )
 _PIPED_TO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b(?!\s+-c)")
-_DANGEROUS = re.compile(
-    r"\b(?:ba)?sh\s+-c\s+[\"']?\$\(\s*(?:curl|wget)|\beval\s+[\"']?\$\(|<\(\s*(?:curl|wget)|:\(\)\s*\{"
-    r"|\bnc\s+(?:-\w+\s+)*-\w*[ec]\b|/dev/tcp/|\bchmod\s+-R\s+[0-7]?777\b|--no-preserve-root"
-    r"|\bof=/dev/(?:sd|nvme|disk)|\bhistory\s+-c\b"
-)
-# For every command line: a pattern is searched only if one of its hints occurs.
-_NETWORK_HINTS = ("curl", "wget", "ssh", "scp", "ftp", "http", "git p", "git c", "git f", "pip", "npm", "yarn", "apt",
-                  "brew", "gem ", "cargo", "uv ", "docker", "rsync", "nc ", "ncat", "telnet")  # fmt: skip
-_PRIVILEGE_HINTS = (
-    "sudo",
-    " su ",
-    "su -",
-    "chmod",
-    "doas",
-    "pkexec",
-    "runas",
-    "setcap",
-    "--privileged",
-    "GRANT",
-    "grant",
-)
-_DANGER_HINTS = ("$(", "<(", ":()", "nc -", "/dev/tcp", "of=/dev", "-R", "preserve-root", "history -c")
-_GRAVE_HINTS = (
-    ".ssh",
-    "authorized_keys",
-    "id_rsa",
-    "id_ed",
-    "id_ec",
-    "id_dsa",
-    ".aws",
-    ".kube",
-    "gcloud",
-    ".azure",
-    ".docker/",
-    "/etc",
-)
-_SUSPECT_HINTS = (*_PRIVILEGE_HINTS, *_DANGER_HINTS, *_GRAVE_HINTS, " / ")
-_SYSTEM_HINTS = ("ctl", "service", "user", "group", "mount", "passwd", "iptables", "ufw", "modprobe", "cron", "visudo",
-                 "rc.d", "reboot", "shutdown", "swapoff", "mkfs", "disk", "parted")  # fmt: skip
+_DANGEROUS = expression_of("a pattern is dangerous")
+_SUSPECT = texts_of("signs of a suspect action")
 _BACKUP = re.compile(r"(?:\.(?:bak|backup|orig|old)\d*|~)$")
 _RECURSIVE = re.compile(r"\brm\s+(?:\S+\s+){0,32}?-(?:\w*[rR]|-recursive)")
 
@@ -124,7 +82,7 @@ def _category_of_program(act: Observation) -> Category:
         return Category.MODIFICATION if act.changes else Category.READ
     if reading is _PLAIN or not act.text:
         return Category.COMMAND
-    if _has(_NETWORK_HINTS, _NETWORK, act.text) and leaves_the_machine(act):
+    if _NETWORK.search(act.text, 0, _READ_CHARS) and leaves_the_machine(act):
         return Category.NETWORK
     if act.produces:
         return Category.COMMAND
@@ -160,7 +118,7 @@ def side_effects(
     elif category is Category.NETWORK:
         found.append(SideEffect("network", Severity.MEDIUM, not (act.text and _SENDS.search(act.text, 0, _READ_CHARS))))
     elif category is Category.COMMAND:
-        system = _has(_SYSTEM_HINTS, _SYSTEM, act.text)
+        system = _SYSTEM.search(act.text, 0, _READ_CHARS) is not None
         found.append(SideEffect("system_call", Severity.HIGH if system else Severity.MEDIUM, not system))
     return tuple(sorted(found, key=lambda effect: -effect.severity.rank))
 
@@ -174,10 +132,7 @@ def is_suspect(act: Observation) -> bool:
 def _is_suspect(text: str) -> bool:
     if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
         return True
-    for hint in _SUSPECT_HINTS:
-        if hint in text:
-            return True
-    return text.endswith(" /")
+    return holds_one(text, _SUSPECT) or text.endswith(" /")
 
 
 _short_is_suspect = lru_cache(maxsize=4096)(_is_suspect)
@@ -191,7 +146,7 @@ def may_be_critical(act: Observation) -> bool:
 
 def is_privileged(act: Observation) -> bool:
     """Return whether it requests more rights than a session has by default."""
-    return _has(_PRIVILEGE_HINTS, _PRIVILEGED, act.text)
+    return _PRIVILEGED.search(act.text, 0, _READ_CHARS) is not None
 
 
 def is_dangerous(act: Observation) -> bool:
@@ -199,7 +154,7 @@ def is_dangerous(act: Observation) -> bool:
     text = act.text
     if "|" in text and _PIPED_TO_SHELL.search(text, 0, _READ_CHARS) is not None:
         return True
-    return _has(_DANGER_HINTS, _DANGEROUS, text)
+    return _DANGEROUS.search(text, 0, _READ_CHARS) is not None
 
 
 def is_catastrophe(act: Observation, accessed: tuple[Access, ...]) -> bool:
@@ -207,13 +162,6 @@ def is_catastrophe(act: Observation, accessed: tuple[Access, ...]) -> bool:
     if any(loss.badness is Badness.SEVERE for loss in act.losses):
         return True
     return any(access.changes and task_scope.critical(access.path, changes=True) == "grave" for access in accessed)
-
-
-def _has(hints: tuple[str, ...], pattern: re.Pattern[str], text: str) -> bool:
-    for hint in hints:
-        if hint in text:
-            return pattern.search(text, 0, _READ_CHARS) is not None
-    return False
 
 
 def is_recursive(act: Observation) -> bool:

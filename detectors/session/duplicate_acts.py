@@ -36,6 +36,7 @@ from haltline.detectors.features.outward import (
     numberless_key,
     spends_by_button,
 )
+from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -54,11 +55,7 @@ _MAX_ROWS = 32
 _MAX_SEEN = 32
 _WORK = 2
 """Calls between two starts that are more than a look at what the first one made."""
-_SEVERAL = frozenset((
-    "each", "every", "all", "per", "several", "many", "again", "cluster", "clusters", "fleet", "nodes", "servers",
-    "machines", "instances", "vms", "workers", "replicas", "droplets", "environments", "regions", "hosts", "tenants",
-    "customers", "orders", "subscriptions",
-))  # fmt: skip
+_SEVERAL = set_of("words that ask for several")
 _WORD = re.compile(r"\w+")
 _WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,

@@ -19,6 +19,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -41,41 +42,12 @@ _MAX_SUBJECT_CHARS = 160
 _MOSTLY = 2 / 3
 """Minimum share of the failures that must come from the environment."""
 
-_GONE = re.compile(
-    r"no such (?:container|sandbox|session|pod|instance)|no such exec instance"
-    r"|\b(?:container|sandbox|pod|session|workspace|kernel|vm|machine|environment|runtime|shell)"
-    r"(?: [\w.:/'\"-]{0,40}\d[\w.:/'\"-]{0,40})? (?:(?:is|was|has|has been)? ?(?:not (?:running|found|available|alive"
-    r"|connected)|gone|dead|stopped|closed|terminated|destroyed|expired|deleted|exited|crashed|died|lost|disconnected)"
-    r"|does not exist)"
-    r"|(?:browser|page|tab) (?:is |was |has |has been )?(?:closed|crashed)|target (?:page |frame )?closed"
-    r"|invalid session id|cannot connect to the docker daemon|docker daemon running"
-    r"|no space left on device|disk quota exceeded|read-only file ?system|input/output error|stale (?:nfs )?file handle"
-    r"|transport endpoint is not connected|broken ?pipe|cannot allocate memory|out of memory|too many open files"
-    r"|fork: (?:retry: )?resource temporarily unavailable|cannot fork|\b(?:enospc|erofs|epipe|emfile|enomem|estale)\b"
-    r"|connection (?:to (?:the )?[\w.:/-]{1,80} )?(?:was |has been |is )?(?:closed|lost)"
-    r"|(?:lost (?:the )?connection to|disconnected from) (?:the )?(?:sandbox|container|environment|workspace|vm|kernel)"
-    r"|transport (?:is |was |has been )?(?:closed|lost|disconnected)|no such device(?! or address)"
-    r"|\b(?:disk|device|volume|mount) (?:is |was |has been )?(?:gone|lost|removed|disconnected|unmounted|offline)"
-    r"|websocket (?:is |was )?(?:closed|not open)",
-)
-_LINK = re.compile(
-    r"connection (?:was |has been )?(?:refused|reset|aborted|timed out)|\b(?:econn(?:refused|reset|aborted)|etimedout"
-    r"|enotfound)\b|could(?: not|n't) resolve|(?:name|address) resolution|name or service not known|getaddrinfo"
-    r"|network is unreachable|no route to host|host is (?:down|unreachable)|(?:failed|could not|unable) to connect",
-)
-_OF_A_PROGRAM = re.compile(
-    r"broken ?pipe|epipe|memory|enomem|open files|emfile|fork|input/output"
-    r"|connection (?!to .{0,200}(?:sandbox|container|environment|workspace|vm|kernel|runtime))"
-)
+_GONE = expression_of("the environment is gone")
+_LINK = expression_of("a connection failed")
+_OF_A_PROGRAM = expression_of("a program's own error")
 """Errors that a program also reports about itself."""
 _CAN_BE_STARTED = re.compile(r"\bstart (?:it|one|a|the)\b|\bnot (?:been )?started\b")
-_CUES = (
-    "container", "sandbox", "pod", "session", "workspace", "kernel", "vm", "machine", "environment", "runtime", "shell",
-    "instance", "browser", "page", "tab ", "target", "docker", "space left", "quota", "read-only", "input/output",
-    "stale", "endpoint", "pipe", "memory", "open files", "fork", "connect", "socket", "resol", "not known", "network",
-    "host", "econn", "etimed", "enotf", "getaddr", "enospc", "erofs", "emfile", "enomem",
-    "transport", "device", "disk", "volume", "mount",
-)  # fmt: skip
+_CUES = texts_of("signs of an environment that is gone")
 """Every match contains one of these, which are checked first."""
 
 

@@ -21,6 +21,7 @@ from haltline.detectors.commands.model import Destruction
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.same_target import names
 from haltline.detectors.features.tool_classifier import UNKNOWN
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence
@@ -43,14 +44,7 @@ _OF_PATHS = "/\\._-*~"
 _MAX_WAY_CHARS = 120
 _MAX_TARGETS_OF_ONE_ACT = 16
 
-_DENIED = re.compile(
-    r"permission denied|access (?:is )?denied|forbidden|unauthori[sz]ed|\b(?:HTTP|status|error|code)\W{0,3}40[13]\b"
-    r"|(?:operation )?not (?:allowed|permitted|authori[sz]ed|approved)|(?:denied|blocked|refused|rejected|prevented) by"
-    r"|insufficient (?:privileges?|permissions?|rights)|must be (?:owner|superuser)|command denied to user"
-    r"|require[sd]? (?:an? )?(?:human |operator )?(?:approval|confirmation|permission)|read-only mode|protected"
-    r"|polic(?:y|ies) (?:violation|prohibits?|forbids?|does not allow)",
-    re.IGNORECASE,
-)
+_DENIED = expression_of("a call was denied", re.IGNORECASE)
 _MORE_RIGHTS = re.compile(r"\b(?:sudo|doas|su)\s|--force\b|--privileged\b|--no-verify\b|--no-preserve-root\b")
 
 

@@ -33,6 +33,7 @@ from haltline.detectors.commands.model import holds_one
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -64,18 +65,8 @@ _LOOKS = re.compile(
 )
 _NO_CHARS = 400
 """A longer answer contains more information than a refusal."""
-_NO = re.compile(
-    r"\b(?:wrong|incorrect|nope|not (?:quite|correct|right|valid)|(?:access|permission|login|request) denied"
-    r"|try again(?! (?:later|in|at|after)\b)|unauthori[sz]ed|(?:invalid|bad|unknown) (?:\w+ )?(?:password|passphrase"
-    r"|passcode|flag|key|code|pin|token|login|credentials?|guess|user(?:name)?|answer|input|signature|serial|license"
-    r"|otp)s?|(?:login|authentication|verification|unlock(?:ing)?|decryption) (?:failed|unsuccessful))\b"
-    r"|\bno\W*\Z|^\W*fail(?:ed|ure)?\W*\Z",
-    re.IGNORECASE,
-)
-_NO_CUES = (
-    "wrong", "incorrect", "nope", "not ", "denied", "try again", "unauthori", "invalid", "bad ", "unknown", "fail",
-    "unsuccessful",
-)  # fmt: skip
+_NO = expression_of("an answer is negative", re.IGNORECASE)
+_NO_CUES = texts_of("signs of a negative answer")
 """Every negative answer contains one of these, except those that end with "no"."""
 _MARKS = "".join(chr(code) for code in range(128) if not (chr(code).isalnum() or chr(code) == "_"))
 _VARYING = re.compile(r"(?<!\w)'[^'\n]*'|\"[^\"\n]*\"|`[^`\n]*`|[0-9]+|\W+")
@@ -83,11 +74,7 @@ _MAX_ANSWERS = 4
 _MAX_SEEN = 32
 _HALVES = 4
 """Position in an entry: the weight of all guesses up to it, in halves."""
-_SUBMITS = re.compile(
-    r"^submit$|(?:submit|check|verify|try|guess|enter)_?(?:flag|solution|password|passcode|pin|code|key|token)\b"
-    r"|^(?:unlock|redeem|log_?in|sign_?in|authenticate)\b",
-    re.IGNORECASE,
-)
+_SUBMITS = expression_of("a tool submits an answer", re.IGNORECASE)
 """Tools that submit one thing that is right or wrong; not answers to questions, as each question is another one."""
 _SAME = 4
 """Position in an entry of a submission or a lookup: a digest of its arguments."""
@@ -102,15 +89,9 @@ _LEAST_CHARS = 8
 """A shorter answer is a receipt; so is one that reports success, since the same step for many things is normal work."""
 _CLIENTS = re.compile(r"\b(?:curl|wget|httpie|https?|ncat|netcat|nc|telnet|openssl|socat|smbclient|ldapsearch|dig)\b")
 """Programs that query a service; with others, the same answer may mean that the same was done for another thing."""
-_CLIENT_HINTS = (
-    "curl", "wget", "http", "nc", "netcat", "telnet", "openssl", "socat", "smbclient", "ldapsearch", "dig",
-)  # fmt: skip
+_CLIENT_HINTS = texts_of("signs of a client")
 """Every command line with one of these programs contains one of these."""
-_RECEIPT = re.compile(
-    r"^\W*(?:done|true|created|updated|uploaded?|sent|saved|deleted|removed|added|copied|written|applied)\b"
-    r"|\b(?:ok|up|success\w*|healthy|running|active|online|passed|enabled|HTTP/[\d.]+ 200)\b",
-    re.IGNORECASE,
-)
+_RECEIPT = expression_of("an answer is a receipt", re.IGNORECASE)
 _METER = re.compile(r"^[ \t]*(?:% Total|Dload).*$|(?<![ \d.:kMG-])[ \d.:kMG-]*--:--:--[ \d.:kMG-]*", re.MULTILINE)
 """The progress output of `curl`, before or after the answer."""
 _QUOTED = re.compile(r"'[^']*'|\"[^\"]*\"")
@@ -176,7 +157,9 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
     """Actions. Submissions, and command lines with the same answer, count within this many of the last actions."""
 
     def observe(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
-        """Count a lookup without results or a guess, or reset the counts."""
+        """Count a lookup without results or a guess, or reset the counts; a thought does neither."""
+        if tools.thinks(act.action):
+            return None
         found = self._submitted(state, act) or self._guess(state, act) or self._uniform(state, act)
         old, none = self._nothing_new(state, act), self._nothing_found(state, act)
         # Most calls run a program: these have no such answer, and can only end a row of others.
@@ -185,7 +168,7 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
 
     def _nothing_found(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         if not (_is_empty(act) and _is_look(act)):
-            if state.count and not tools.thinks(act.action):
+            if state.count:
                 state.count, state.rows = 0, []
             return None
         state.count += 1
@@ -200,8 +183,6 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
 
     def _guess(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a call with a short negative answer; any other call may bring a new result."""
-        if tools.thinks(act.action):
-            return None
         no = _no(act)
         if not no:
             if act.changes and (act.runs or act.tool.effect is not None) and not act.failed:
@@ -267,7 +248,7 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
     def _nothing_new(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a lookup whose whole result has nothing new; any other call but talk ends the row."""
         novelty = act.event.output_novelty
-        if novelty is None or tools.thinks(act.action):
+        if novelty is None:
             return None
         kind = _kind_of_lookup(act) if novelty.new_words * _OLD_SHARE < novelty.words or not novelty.words else ""
         if not kind or kind != state.kind:
@@ -290,8 +271,6 @@ class FruitlessSearch(Detector[FruitlessSearchState]):
 
     def _same_answer(self, state: FruitlessSearchState, act: Observation) -> Finding | None:
         """Count a call with the result that other calls of its tool had just before; any other call ends it."""
-        if tools.thinks(act.action):
-            return None
         answer = _long_answer(act)
         if not answer or (state.answered and state.answered[-1][_ANSWER] != answer):
             state.answered = []
@@ -353,7 +332,7 @@ def _searches(action: str) -> bool:
 
 
 def _is_look(act: Observation) -> bool:
-    if act.refused or tools.thinks(act.action):
+    if act.refused:
         return False
     if act.runs:
         return act.tool.reading is _SHELL and _LOOKS.match(act.text) is not None and not act.changes

@@ -20,6 +20,7 @@ from pydantic import Field
 from haltline.detectors.features.error_normalization import is_timeout
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -38,19 +39,10 @@ _Count = Annotated[int, Field(ge=2, le=_MAX_ROWS), Stricter.LOWER]
 _READ_CHARS = 240
 _NOTHING = ""
 """The answer of a call that returned nothing."""
-_TIMED_OUT = re.compile(
-    r"\btim(?:ed?|ing)[ -]?out\b|\btook too long\b|\bexceeded [^\n]{0,30}\b(?:limit|time)\b|\bkilled after\b"
-    r"|\bdeadline\b",
-    re.IGNORECASE,
-)
+_TIMED_OUT = expression_of("a call timed out", re.IGNORECASE)
 _LINE_OF_TIMEOUT = re.compile(rf"(?<![^\n])[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
-_COUNTS = re.compile(
-    r"\d ?%|\d ?/ ?\d|\b(?:epochs?|steps?|iter\w*|batch(?:es)?|progress|loss|acc\w*|passed|failed|failures|errors?"
-    r"|warnings?|tests?|scores?|rows|records|files|examples|items|done|remaining|eta)\b\W{0,3}\d"
-    r"|\d (?:passed|failed|failures?|errors?|warnings?|tests?|rows|records|files|examples|items|done|remaining)\b",
-    re.IGNORECASE,
-)
+_COUNTS = expression_of("numbers count something", re.IGNORECASE)
 _SAYS_NOTHING = re.compile(
     r"\A(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*",
     re.IGNORECASE,

@@ -22,7 +22,8 @@ from pydantic import Field
 
 from haltline.detectors.commands.paths import canonical
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.tool_classifier import UNKNOWN, cwd_of
+from haltline.detectors.features.tool_classifier import UNKNOWN
+from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
@@ -40,28 +41,15 @@ _KEY, _SORT = 4, 5
 _PHANTOM, _REFERENCE, _ASSERTION = "phantom_file", "incorrect_reference", "false_assertion"
 _MAX_MISSING = 16
 _HINTS = ("o such", "not found", "ot exist", "nknown", "ot find", "NOENT", "nrecognized", "ot available")
-_NO_FILE = re.compile(
-    r"can't open file ['\"](?P<script>[^'\"\n]+)"
-    r"|(?:^|\n|rc=\d+: )(?:/usr/bin/)?(?:cat|sed|head|tail|less|more|wc|nl|awk|grep|bash|sh|source|patch|diff|\.): "
-    r"(?:line \d+: )?(?:cannot open |can't (?:read|open) )?['\"]?(?P<read>[^'\":\n]+?)['\"]?(?: for reading)?"
-    r": No such file"
-    r"|FileNotFoundError: \[Errno 2\] No such file or directory: ['\"](?P<opened>[^'\"\n]+)"
-    r"|ERROR: file (?:or directory )?not found: (?P<tested>\S+)"
-)
-_NO_TOOL = re.compile(
-    r"(?:unknown|no such|unrecognized|invalid) (?:tool|function|action)\b[^\n]{0,100}"
-    r"|\b(?:tool|function) \S{0,80} ?(?:not found|does not exist|is not (?:available|defined))",
-    re.IGNORECASE,
-)
+_NO_FILE = expression_of("a file was not found")
+_NO_TOOL = expression_of("a tool does not exist", re.IGNORECASE)
 _WITHIN = re.compile(
     r"\b(?:not found|(?:not|n't) exist|no such (?!file|directory|path)\w+|could not find [^\n]{1,200}?)"
     r" (?:in|within|inside)\b",
     re.IGNORECASE,
 )
 """Something is missing inside the target of the call."""
-_NOT_FOUND = re.compile(
-    r"\bnot found\b|\b(?:does not|doesn't) exist\b|\bno such\b|\bENOENT\b|\bcould not find\b|\bunknown\b", re.IGNORECASE
-)
+_NOT_FOUND = expression_of("a record was not found", re.IGNORECASE)
 _FOLDER = re.compile(r"\A\s*cd\s+([^\s;&|]+)")
 _NOTHING = ("", "", False)
 
@@ -177,7 +165,7 @@ def _named(act: Observation, path: str) -> str:
     if path.rpartition("/")[2] not in act.text:
         return ""
     folder = _FOLDER.match(act.text)
-    return canonical(path, folder[1] if folder else cwd_of(act.event))
+    return canonical(path, folder[1] if folder else act.cwd)
 
 
 def _is_known(act: Observation, path: str) -> bool:

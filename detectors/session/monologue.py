@@ -38,6 +38,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation, Trait
+from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import (
     ASCENDING,
@@ -74,10 +75,7 @@ _CHANT_CHARS = 4096
 _MANY, _FAR_TOO_MANY = 5, 50
 """These multiples of `chants` raise the severity by one each."""
 
-_TALKS = frozenset((
-    "say", "speak", "talk", "message", "respond", "think", "thought", "reflect", "sequentialthinking",
-    "sequential_thinking",
-))  # fmt: skip
+_TALKS = set_of("tools that only talk")
 _TO_SOMEBODY = frozenset(tools.arguments("recipient"))
 _TEXTS = tools.arguments("said")
 _WORDS_OF = frozenset(_TEXTS)

@@ -14,6 +14,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.features.observation import Observation
+from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas import expressions as re
@@ -22,12 +23,7 @@ from haltline.schemas.findings import Finding, Severity
 _READ_CHARS = 64 * 1024
 _SUDO = r"(?:\S{0,100}/)?(?:sudo\s+(?:-\S+\s+){0,8})?(?:env\s+\S+\s+){0,8}"
 _RUNS = rf"{_SUDO}(?:ba|z|da|k|fi)?sh\b(?!\s+-n)|python3?\b(?!\s+-m\s+json)|perl\b|node\b|ruby\b"
-_OPAQUE = re.compile(
-    r"(?P<downloaded>(?:ba|z|da)?sh\s+(?:-c\s+[\"']?\$\(|<\()\s*(?:curl|wget)\b"
-    r"|(?:source|\.|eval)\s+[\"']?(?:<\(|\$\()\s*(?:curl|wget)\b)"
-    r"|(?P<decoded>exec\(\s*(?:\w+\.){0,8}(?:b64decode|decompress|fromhex|loads)\()"
-    r"|(?P<evaluated>\beval\s+[\"']?\$(?:\{?\w|\())",
-)
+_OPAQUE = expression_of("code is opaque")
 _COMMANDS = re.compile(r"[;&]|(?<!\|)\n")
 _PIPED = re.compile(rf"\|\s*(?:{_RUNS})")
 _FROM = {
@@ -36,13 +32,9 @@ _FROM = {
 }
 _EVALUATES = re.compile(r"(?:eval|sh\s+-c|exec)\b")
 _DECODER = re.compile(r"(?:base64|xxd|openssl)\b")
-_HINTS = (
-    "curl", "wget", "fetch", "base64", "eval", "openssl", "exec(", "gpg", "gunzip", "zcat", "xxd", "uudecode",
-)  # fmt: skip
+_HINTS = texts_of("signs of opaque code")
 """Every text that shows opaque code contains one of these."""
-_USUAL = re.compile(
-    r"ssh-agent|direnv|brew shellenv|pyenv|rbenv|nodenv|starship|conda|dircolors|opam|fnm|mise|zoxide|tset|resize"
-)
+_USUAL = expression_of("usual set-up of a shell")
 _WHAT = {
     "downloaded": "downloaded code",
     "decoded": "decoded code",

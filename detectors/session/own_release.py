@@ -13,7 +13,11 @@ Misses: what a program, a substitution or a pipe does to it; a guard under anoth
 from collections.abc import Iterator
 from typing import ClassVar
 
+from msgspec.structs import replace as replaced
+
+from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.prefilter import is_plain
+from haltline.detectors.commands.rows import rows_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
@@ -33,21 +37,7 @@ _HINT = re.compile(rf"haltline|{_HOOKS}", re.IGNORECASE)
 _HINTS = ("haltline", "/settings", "/hooks")
 """Every match contains one of these, in lower case."""
 _READ_CHARS = 64 * 1024
-_OPERATOR = frozenset((
-    "reset", "approve", "reject", "batch", "kill", "freeze", "contain", "lift", "release", "uninstall", "label",
-))  # fmt: skip
-_GROUPS = {
-    "hook": frozenset(("release", "uninstall", "remove", "off", "disable")),
-    "policy": frozenset(("set", "apply", "publish", "put", "push")),
-    "topics": frozenset(("delete", "remove")),
-}
-_STOPPERS = frozenset(("pkill", "killall", "kill", "skill"))
-_SERVICES = frozenset(("systemctl", "service", "docker", "kubectl", "supervisorctl", "launchctl", "pm2", "initctl"))
-_STOPS = frozenset((
-    "stop", "kill", "disable", "mask", "rm", "delete", "scale", "pause", "down", "unload", "restart", "bootout",
-    "remove",
-))  # fmt: skip
-_INSTALLERS = frozenset(("pip", "uv", "pipx", "poetry", "conda", "apt", "apt-get", "npm"))
+_TABLE = rows.table("\n".join(f"destroys | {row}" for row in rows_of("supervision")))
 _CHANGERS = frozenset(("rm", "mv", "sed", "tee", "truncate", "shred", "unlink", "chmod", "ln", "cp", "dd"))
 _SETTINGS = re.compile(
     rf"{_HOOKS}|/haltline(?:-\d+)?/[\w*-]*\.(?:killed|sock|lock)"
@@ -55,7 +45,6 @@ _SETTINGS = re.compile(
     r"|/etc/haltline",
     re.IGNORECASE,
 )
-_TOPIC = re.compile(r"haltline\.(?:commands|control|interventions|policy|policies|decisions|actions)", re.IGNORECASE)
 _CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
 _VARIABLES = re.compile(
     r"(?:^|[;&|\n(])[ \t]*(?:(?:unset|export|env)[ \t]+(?:-\w+[ \t]+)*HALTLINE_\w+"
@@ -131,31 +120,12 @@ def _of_text(act: Observation) -> str:
 
 def _of_invocation(invocation: Invocation) -> Iterator[str]:
     yield from (f"write of {file}" for _, file in invocation.writes if _SETTINGS.search(file) is not None)
-    name, words = invocation.name, invocation.argv[1:]
-    if not _HELP.isdisjoint(words):
+    argv = invocation.argv
+    if not _HELP.isdisjoint(argv):
         return
-    if name == "python" and words[:1] == ("-m",) and words[1:2] and words[1].startswith("haltline"):
-        name, words = "haltline", words[2:]
-    operands = [word for word in words if not word.startswith("-")]
-    about = [word for word in words if "haltline" in word.lower()]
-    if name == "haltline" and operands:
-        group = _GROUPS.get(operands[0])
-        if operands[0] in _OPERATOR or (group is not None and not group.isdisjoint(operands[1:4])):
-            yield f"haltline {' '.join(operands[:2])}"
-    elif name in _STOPPERS and about:
-        yield f"{name} {about[0]}"
-    elif name in _SERVICES and about and not _STOPS.isdisjoint(operands):
-        yield f"{name} {' '.join(operands[:3])}"
-    elif name in _INSTALLERS and about and not {"uninstall", "remove", "purge"}.isdisjoint(operands):
-        yield f"{name} uninstall {about[0]}"
-    elif name.startswith("kafka") or name in ("kcat", "rpk", "kafkacat"):
-        changes = name.endswith(("producer", "producer.sh")) or not {"--delete", "--alter", "-P", "produce"}.isdisjoint(
-            words
-        )
-        yield from (f"{name} {word}" for word in words[:64] if changes and _TOPIC.search(word))
-    elif name in ("curl", "http", "wget", "xh") and any(_CONSOLE.search(word) for word in words):
-        if not {"-X", "--request", "-d", "--data", "--json", "POST", "PUT", "DELETE", "PATCH"}.isdisjoint(words):
-            yield f"{name} {' '.join(words[-1:])}"
-    elif name in _CHANGERS:
-        in_place = name != "sed" or any(word.startswith(("-i", "--in-place")) for word in words)
-        yield from (f"{name} {word}" for word in operands if in_place and _SETTINGS.search(word) is not None)
+    if argv[:2] == ("python", "-m") and argv[2:3] and argv[2].startswith("haltline"):
+        invocation = replaced(invocation, argv=("haltline", *argv[3:]))
+    yield from (" ".join(invocation.argv[:3]) for _ in rows.matching(_TABLE, invocation))
+    name, operands = invocation.name, [word for word in argv[1:] if not word.startswith("-")]
+    if name in _CHANGERS and (name != "sed" or any(word.startswith(("-i", "--in-place")) for word in argv)):
+        yield from (f"{name} {word}" for word in operands if _SETTINGS.search(word) is not None)

@@ -41,6 +41,7 @@ from haltline.detectors.features.call_history import (
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN, short_name
+from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -63,10 +64,7 @@ _BLIND, _BLIND_IN_A_ROW = 0.5, 0.8
 """The weights of calls without known results."""
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
-_MOVES = frozenset((
-    "click", "decrease", "decrement", "draw", "increase", "increment", "jump", "move", "redo", "roll", "rotate", "spin",
-    "swipe", "tap", "tick", "toggle", "turn", "undo", "volume", "walk", "zoom",
-))  # fmt: skip
+_MOVES = set_of("verbs of games and controls")
 """So are these, if a word of their name is one of them; `up` or `left` is not enough: `look_up`."""
 _STEP_WORDS = re.compile(
     r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"

@@ -12,7 +12,6 @@ from typing import ClassVar
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
 from haltline.detectors.features.call_destructions import is_read_whole
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.features.tool_classifier import cwd_of
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
@@ -52,4 +51,4 @@ def _is_whole(act: Observation) -> bool:
     text = act.text
     if len(text) > MAX_COMMAND_CHARS or (len(text) > _LONG_CHARS and text.endswith("[cut]")):
         return False
-    return is_read_whole(text, act.tool.reading, cwd_of(act.event))
+    return is_read_whole(text, act.tool.reading, act.cwd)

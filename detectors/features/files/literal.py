@@ -6,6 +6,7 @@ Misses: text assembled from parts; `>>`; here-documents with shell substitutions
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
+from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -42,10 +43,7 @@ _BRACKETED = re.compile(r"\A[\[<(]\s*+([^\[\]<>(){}=\"\n]{3,100}?)\s*[\])>]")
 _ALPHABETIC = re.compile(r"[a-z]+")
 _SAYS_SO = frozenset(("placeholder", "redacted", "here", "omitted", "insert", "unavailable"))
 _CONTENTS = frozenset(("content", "contents", "binary", "truncated", "inserted", *_SAYS_SO))
-_SORTS = frozenset((
-    "data", "payload", "image", "file", "log", "info", "dump", "code", "output", "transcript", "capture", "bytes",
-    "disassembly", "disassembled", "decompiled", "listing", "archive",
-))  # fmt: skip
+_SORTS = set_of("kinds of contents")
 _SENTENCE = re.compile(
     r"\A(?:(?:this (?:file )?is |just |only |an? |the |dummy |simple )*place-?holder\b.{0,120}"
     r"|(?:insert|paste|put|add)\b.{2,80}\bhere\b\W*|your .{1,40} here\W*"
@@ -57,11 +55,7 @@ _LATER = re.compile(r"\b(?:future|later|coming soon|todo|not (?:yet )?implemente
 _BRACKETS_OF_ITS_OWN = re.compile(
     r"\.(?:ini|cfg|conf|toml|xml|html?|svg|vue|jsonl?|ya?ml|lisp|el|scm|clj|rkt)$", re.IGNORECASE
 )
-_MEANT_SO = re.compile(
-    r"(?:^|/)(?:tests?|testdata|fixtures?|templates?|examples?|samples?|mocks?)/|(?:example|sample|template|placeholder"
-    r"|dummy|stub|skeleton|mock|fixture|\.dist|readme|todo|license|changelog|__init__|keep|\.md|\.rst|\.env)[^/]*$",
-    re.IGNORECASE,
-)
+_MEANT_SO = expression_of("a file may be empty", re.IGNORECASE)
 """Files that may be empty on purpose: templates, fixtures, notes."""
 
 

@@ -6,35 +6,20 @@ Misses: programs that read something without a need; numbers in a report's prose
 from collections.abc import Sequence
 
 from haltline.detectors.features.files.literal import Written
+from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 
 _READ_CHARS = 8192
-_DRAWS = re.compile(
-    r"\brandom\.(?:random|uniform|gauss|normal\w*|randint|choices?|betavariate|rand\w*|sample)\(|\bdefault_rng\("
-    r"|\b(?:np|numpy)\.random\.|\bMath\.random\(|\brandn?\("
-)
-_RESULTS = re.compile(
-    r"results?|metrics?|scores?|accurac|benchmark|evaluation|\bevals?\b|measure|leaderboard|latenc|throughput",
-    re.IGNORECASE,
-)
-_MEANT_SO = re.compile(
-    r"test|fixture|mock|demo|example|sample_|synthetic|dummy|seed_?data|monte_?carlo|bootstrap|permut", re.IGNORECASE
-)
-_WRITES = re.compile(
-    r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]|\.to_(?:csv|json)\(|write\w{0,40}\(|savetxt\(|dump\("
-)
+_DRAWS = expression_of("a program draws random numbers")
+_RESULTS = expression_of("a file has results", re.IGNORECASE)
+_MEANT_SO = expression_of("random numbers are meant", re.IGNORECASE)
+_WRITES = expression_of("a program writes results")
 _FILE = re.compile(r"['\"]([\w./ {}-]*\.(?:jsonl?|csv|tsv|ya?ml|parquet|txt|md))['\"]")
 _FOLDER = re.compile(r"['\"]((?:[\w.-]+/)*(?:results?|metrics?|scores?|benchmarks?)/?)['\"]", re.IGNORECASE)
 _OPENS_TO_WRITE = re.compile(r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]b?\+?['\"]")
-_READS = re.compile(
-    r"\bopen\(|\b(?:load\w*|read\w*|fetch\w*|get)\(|\bargv\b|argparse|\binput\(|requests|urllib|subprocess|httpx|socket"
-    r"|readFile|require\(\s*['\"]\.|\bos\.(?:system|popen|listdir|scandir)|\bglob\b"
-)
+_READS = expression_of("a program reads something")
 _IMPORTS = re.compile(r"^[^\S\n]*(?:import|from)\s+([\w., ]+)", re.MULTILINE)
-_PLAIN_IMPORTS = frozenset((
-    "random", "json", "csv", "math", "numpy", "np", "pandas", "pd", "os", "sys", "pathlib", "Path", "datetime", "time",
-    "string", "statistics", "itertools", "as", "import",
-))  # fmt: skip
+_PLAIN_IMPORTS = set_of("modules that read nothing")
 _DATA_FILE = re.compile(r"\.(?:jsonl?|csv|tsv|ya?ml|parquet)$", re.IGNORECASE)
 _DECIMALS = re.compile(r"(?<!\d)\d+\.\d+")
 _LEAST_DECIMALS = 3

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.features.tool_classifier import cwd_of
+from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -22,12 +22,7 @@ _READ_CHARS = 8192
 _MAX_ARG_CHARS = 512
 _NAMES = re.compile(r"[\w+@%-][\w.+@%-]*")
 
-_DISSECTS = frozenset((
-    "strings", "objdump", "readelf", "nm", "unzip", "zipinfo", "gunzip", "unrar", "7z", "7za", "7zr", "binwalk",
-    "exiftool", "foremost", "javap", "jadx", "apktool", "zsteg", "steghide", "stegseek", "pngcheck", "identify",
-    "checksec", "ropper", "ROPgadget", "rabin2", "ldd", "tshark", "tcpdump", "capinfos", "volatility", "vol.py", "tar",
-    "gzip", "bzip2", "xz", "upx", "pdfinfo", "pdftotext", "ffprobe", "uncompyle6", "decompyle3", "pycdc", "patchelf",
-))  # fmt: skip
+_DISSECTS = set_of("programs that take files apart")
 _DUMPS = frozenset(("file", "xxd", "hexdump", "hd", "od"))
 _DEBUGS = frozenset(("gdb", "r2", "radare2", "strace", "ltrace"))
 _PACKS = {
@@ -48,9 +43,7 @@ _PROGRAM_FILE = re.compile(r"\.(?:py|sh|bash|c|cc|cpp|js|ts|java|rs|go|rb|pl|php
 _BY_SHELL = re.compile(r"\b(?:bash|sh|zsh)\s+(?:-\w+\s+)*([\w./~+@%-]+)")
 """A script run by a shell: when a command line is parsed, its content takes the place of its name."""
 _INTERPRETS = frozenset(("python", "python2", "python3", "sage", "node", "ruby", "perl", "php"))
-_USES_NOTHING = frozenset((
-    "ls", "stat", "du", "wc", "touch", "chmod", "chown", "mkdir", "git", "echo", "printf", "find", "test", "[", "diff",
-))  # fmt: skip
+_USES_NOTHING = set_of("programs that use no content")
 _REPLACES = frozenset(("rm", "unlink", "shred", "mv", "tee", "truncate", "patch", "wget", "zip", "make", "dd"))
 _COPIES = frozenset(("cp", "install", "ln", "rsync", "scp"))
 _OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "-out", "-w"))
@@ -119,7 +112,7 @@ def _uses(act: "Observation", known: list[str], files: "Iterable[Written]") -> I
     if not act.runs:
         yield from _by_tool(act, known, [file.path for file in files])
     elif act.tool.reading is Reading.SHELL:
-        for invocation in invocations(act.text[:_READ_CHARS], cwd=cwd_of(act.event)):
+        for invocation in invocations(act.text[:_READ_CHARS], cwd=act.cwd):
             yield from _by_program(invocation, known)
         for found in _BY_SHELL.finditer(act.text, 0, _READ_CHARS):
             yield from ((path, Use.USE) for path in known if is_same(path, found[1]))

@@ -1,3 +1,4 @@
+from haltline.detectors.commands.rows import examples_of, rows_of
 from haltline.detectors.session.own_release import OwnRelease
 from haltline.schemas.events import Outcome
 from tests.builders import bash, event, fires_at
@@ -8,13 +9,9 @@ FOUND = ("own_release", "critical")
 RELEASES = [
     "haltline reset s1",
     "bash -c 'haltline approve s1'",
-    "pkill -f haltline",
-    "systemctl stop haltline",
-    "pip uninstall -y haltline",
     "rm ~/.claude/settings.json",
     "echo '{}' > .claude/settings.json",
     "haltline hook release s1",
-    "uvx haltline hook --for codex uninstall",
     "rm /run/user/1000/haltline/*.killed",
     "echo '{}' > .codex/hooks.json",
     "echo --help > .claude/settings.json",
@@ -26,15 +23,19 @@ RELEASES = [
 ]
 LOOKS = [
     "haltline status",
-    "haltline reset --help",
     "pgrep -af haltline",
     "grep -rn 'haltline reset' README.md",
     "echo 'run haltline reset'",
     "cat .claude/settings.json",
     "cat .codex/hooks.json",
-    "haltline hook install --dry-run",
     "cd haltline && pytest -q",
 ]
+
+
+def test_a_row_applies_to_its_first_example_and_not_to_its_second() -> None:
+    for _, is_found, command in examples_of("supervision"):
+        assert (command, fires_at(OwnRelease(), [bash(0, command)]) == [(0, *FOUND)]) == (command, is_found)
+    assert [row for row, is_found, _ in examples_of("supervision") if is_found] == rows_of("supervision")
 
 
 def test_what_lets_itself_off_or_edits_the_hook_is_found_and_looking_at_it_is_quiet() -> None:
