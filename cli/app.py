@@ -56,7 +56,7 @@ COMMANDS: Final = {
     },
     "Run beside agents": {
         "hook": "agent_commands",
-        "agent": "agent.agent",
+        "agent": "services.agent",
         "undo": "agent.undo",
         "watch": "agent.watch",
         "mcp-proxy": "agent.mcp_proxy",

@@ -55,12 +55,14 @@ def mcp_proxy(
     from haltline.interventions.agent.integrations.mcp_proxy import Proxy
     from haltline.interventions.agent.service.client import ServiceSession
     from haltline.interventions.agent.settings import GuardSettings, read_named_values
+    from haltline.interventions.agent.transport.transport_factory import with_policy_read
 
     actions = f"mcp__{name}__" if name else ""
     one_session = "session_id" in given or "HALTLINE_SESSION_ID" in os.environ
     try:
         reach = Reach({option: given[of] for of, option in _OPTIONS.items() if of in given}, os.environ)
-        settings = GuardSettings.from_env({"HALTLINE_MODE": "blocking"} | dict(reach.environ))  # checked at the start
+        environ = {"HALTLINE_MODE": "blocking"} | dict(reach.environ)
+        settings = with_policy_read(GuardSettings.from_env(environ))  # checked at the start
         own = {"session_id": uuid.uuid4().hex} | session_in(os.environ)
         own |= {name: given[name] for name in ("agent_id", "session_id") if name in given}
 

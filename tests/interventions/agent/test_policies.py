@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 import yaml
-from aiohttp.test_utils import make_mocked_request
 from typer.testing import CliRunner
 
 import haltline
@@ -14,7 +13,6 @@ from haltline.cli.app import app
 from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.hooks.handler import settings_of
-from haltline.interventions.agent.integrations.mcp_http import SESSION, HttpProxy
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.schemas.policy import Policy
 from tests.builders import cases
@@ -147,30 +145,21 @@ def test_a_guard_whose_workers_decide_does_not_read_it_and_logs_that(caplog: pyt
     assert "policy: expected none in mode 'async'" in caplog.text
 
 
+NAMES = ("policies a", "policies b")
+"""A kill of a name stays known in this process."""
+
+
 def of_intake(settings: GuardSettings) -> list[Guard]:
     sessions = Sessions(settings, 10)
-    return [sessions.of({"session_id": one}, THIS_USER).guard for one in ("a", "b")]
-
-
-def of_mcp(settings: GuardSettings) -> list[Guard]:
-    made: list[Guard] = []
-
-    def make(own: GuardSettings) -> Guard:
-        made.append(Guard(own))
-        return made[-1]
-
-    proxy = HttpProxy(settings, "http://localhost:1", guard=make)
-    for session in ("a", "b"):
-        proxy._calls(make_mocked_request("POST", "/", headers={SESSION: session}))
-    return made
+    return [sessions.of({"session_id": one}, THIS_USER).guard for one in NAMES]
 
 
 def of_hook(settings: GuardSettings) -> list[Guard]:
     read, _ = settings_of({"HALTLINE_MODE": "local", "HALTLINE_AGENT_POLICY": str(settings.policy)})
-    return [Guard(read.changed(session_id=one)) for one in ("a", "b")]
+    return [Guard(read.changed(session_id=one)) for one in NAMES]
 
 
-@cases("made", {"intake": of_intake, "MCP over HTTP": of_mcp, "hooks of Claude Code": of_hook})
+@cases("made", {"intake": of_intake, "hooks of Claude Code": of_hook})
 def test_who_makes_several_guards_reads_it_once_and_refuses_a_wrong_one_at_its_start(
     made: Callable[[GuardSettings], list[Guard]], tmp_path: Path
 ) -> None:
