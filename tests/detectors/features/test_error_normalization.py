@@ -49,23 +49,6 @@ def test_normal_forms(text: str, low: str, medium: str, high: str) -> None:
     assert [error_key(text, level) for level in (LOW, MEDIUM, HIGH)] == [low, medium, high]
 
 
-@cases(
-    "one, other",
-    {
-        "paths": ("cat: /a/b.txt: No such file or directory", "cat: c.txt: No such file or directory"),
-        "line numbers": ("module 'a_1' has no attribute 'b' (line 3)", "module 'a_2' has no attribute 'b' (line 77)"),
-        "exit codes": ("Exit code 2 | fatal: bad revision", "Exit code 128 | fatal: bad revision"),
-    },
-)
-def test_the_same_mistake(one: str, other: str) -> None:
-    assert error_key(one) == error_key(other)
-
-
-def test_different_mistakes() -> None:
-    assert error_key("NameError: name 'x' is not defined") != error_key("NameError: name 'y' is not defined")
-    assert error_key("permission denied: /a") != error_key("no such file or directory: /a"), "with the same path"
-
-
 SAY_NOTHING = ("", "  \n", "rc=1: ", "Exit code 1", "exitcode: 1 (execution failed)", "rc=1: </output_tail>", "42")
 
 

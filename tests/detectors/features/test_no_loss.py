@@ -37,9 +37,7 @@ _OWN_MODEL = "class Job(Model):\n    pass\neditor.create_model(Job)\nJob.objects
         "a pattern below the temporary folder": shell("rm -f /tmp/*.log"),
         "a scratch folder": shell("rm -f /work/repo/.bench_scratch/test_opt.py"),
         "a temporary file by its name": shell("rm temp_output.json"),
-        "written and removed in one line": shell("git diff > p.diff && wc -l p.diff && rm p.diff"),
         "a log that it appends to": shell("python app.py >> run.log 2>&1", "rm run.log"),
-        "a log that is shown too": shell("make 2>&1 | tee -a build.log", "rm build.log"),
         "opened for writing, and removed": shell(": > new.txt", "rm new.txt"),
         "what a program of its own writes": [
             event(0, "write_file", args={"path": "r.py", "content": "df.to_csv('res.csv')"}),
@@ -52,9 +50,7 @@ _OWN_MODEL = "class Job(Model):\n    pass\neditor.create_model(Job)\nJob.objects
         "a pattern for what it made": shell("touch out_1.txt out_2.txt", "rm out_*.txt"),
         "a branch of its own": shell("git checkout -b feat/x", "git checkout main && git branch -D feat/x"),
         "a message that is acknowledged": tool("delete_message", queue_url="q", receipt_handle="abc"),
-        "several of them": tool("delete_message_batch", QueueUrl="q", Entries=[{"Id": "1", "ReceiptHandle": "x"}]),
         "an item of a cart": tool("remove_item_from_cart", id="1"),
-        "an item of a cart, by its place": tool("http_request", method="DELETE", url="https://x/carts/7/items/1"),
         "a draft": tool("delete_draft", draft_id="d1"),
     },
 )
@@ -70,10 +66,6 @@ def test_nobody_misses(events: Sequence[ActionEvent]) -> None:
             ["path=data.csv"],
         ),
         "removed before it is written": (shell("rm notes.md && date > notes.md"), ["path=notes.md"]),
-        "emptied after it was read": (
-            [event(0, "read_file", args={"path": "data.csv"}), *shell("ls", ": > data.csv")[1:]],
-            ["path=data.csv"],
-        ),
         "opened for writing in another folder": (shell(": > src/a.py"), ["path=src/a.py"]),
         "a pattern for everything of a kind": (shell("touch a.py", "rm *.py"), ["path=*.py"]),
         "a folder that is made again": (shell("python -c \"shutil.rmtree('up'); os.makedirs('up')\""), ["path=up"]),
@@ -84,7 +76,6 @@ def test_nobody_misses(events: Sequence[ActionEvent]) -> None:
             ["model=app"],
         ),
         "a message of a channel": (tool("delete_message", channel="C1", message_id="1"), ["message_id=1"]),
-        "the table of carts": (tool("drop_cart_table", table="carts"), ["table=carts"]),
         "a customer": (tool("delete_customer", customer_id="1"), ["customer_id=1"]),
     },
 )
@@ -113,12 +104,7 @@ def rm_tree(path: str) -> ActionEvent:
         "the folder around what it made": (shell("mkdir w/x", "rm -rf w"), ["path=w"]),
         "a name that begins alike": (shell("mkdir w", "rm -rf wx"), ["path=wx"]),
         "made by its relative path": (shell("touch t.py", "cd /testbed && rm t.py"), []),
-        "made by its absolute path": ([event(0, "Write", args={"file_path": "/testbed/t.py"}), bash(1, "rm t.py")], []),
         "made by the shell, removed by an argument": ([bash(0, "mkdir /home/u/app/y"), rm_tree("/home/u/app/y")], []),
-        "made below a folder, removed by an argument": (
-            [bash(0, "cd /home/u/app && mkdir y"), event(1, "delete_directory", args={"directory": "/home/u/app/y/"})],
-            [],
-        ),
         "made by an argument, removed by the shell": (
             [event(0, "createfile", args={"path": "/srv/t.py", "contents": "x"}), bash(1, "rm /srv/t.py")],
             [],

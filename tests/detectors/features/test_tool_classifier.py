@@ -8,7 +8,7 @@ from haltline.detectors.features.observation import CallTracker, Observation, Ph
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.policy import Policy, Reading, Tool
-from tests.builders import bash, cases, event
+from tests.builders import cases, event
 
 CLASSIFIER = Classifier(Policy())
 
@@ -126,22 +126,13 @@ EVERY_FIELD = {
     "e, expected",
     {
         "by name": (event(0, "delete_asset", "asset_id=a"), ["delete_asset asset_id=a"]),
-        "by the last part of the name": (event(0, "mcp__w__drop_table", "table=t"), ["drop_table table=t"]),
         "by the producer's hint": (event(0, "tidy", "x=1", effect=Effect.DESTRUCTIVE), ["tidy x=1"]),
         "by SQL": (
             event(0, "run_query", args={"sql": "DELETE FROM t WHERE a = 1; DROP TABLE u"}),
             ["delete_rows table=t", "drop_table table=u"],
         ),
-        "by HTTP": (event(0, "request", args={"method": "delete", "url": "http://x"}), ["http_delete url=http://x"]),
-        "an HTTP read": (event(0, "request", args={"method": "GET", "url": "http://x"}), []),
-        "an unknown tool with a command": (event(0, "odd", args={"cmd": "rm /srv/a"}), ["rm path=/srv/a"]),
         "an unknown tool with SQL": (event(0, "odd", args={"sql": "DROP TABLE t"}), ["drop_table table=t"]),
-        "an edit with every field filled in": (event(0, "str_replace_editor", args=EVERY_FIELD), []),
         "an edit by an editor that nobody knows": (event(0, "my_files", args=EVERY_FIELD), []),
-        "such an edit within another call": (
-            event(0, "call_tool", args={"name": "file_editor", "arguments": EVERY_FIELD}),
-            [],
-        ),
         "the file that an editor empties": (
             event(0, "file_editor", args={"command": "create", "path": "/srv/a.csv", "file_text": ""}),
             ["empty_file path=/srv/a.csv"],
@@ -167,9 +158,7 @@ def test_destroys(e: ActionEvent, expected: list[str]) -> None:
         "by name": (event(0, "create_asset", "asset_id=a"), ("asset_id=a", "asset=a")),
         "a file": (event(0, "Write", args={"file_path": "/a"}), ("path=/a",)),
         "by SQL": (event(0, "sql", args={"query": "CREATE TABLE t (a int)"}), ("table=t",)),
-        "a heredoc": (event(0, "bash", args={"command": "cat > a <<'E'\nx\nE", "cwd": "/w"}), ("path=/w/a",)),
         "a heredoc without cwd": (event(0, "bash", args={"command": "cat <<E > ./a/../b\nx\nE"}), ("path=b",)),
-        "more after a heredoc": (bash(0, "cat <<E > a\nx\nE\ntouch b"), ("path=a", "path=b")),
     },
 )
 def test_creates(e: ActionEvent, expected: tuple[str, ...]) -> None:

@@ -118,22 +118,6 @@ def said(decision: Decision | None) -> str:
     return "-" if decision is None else f"{decision.level.value} {decision.code}"
 
 
-@cases(
-    "document, expected",
-    {
-        "careful asks": ("{preset: careful}", "PAUSE ask_first"),
-        "by default nobody is asked": ("{}", "ALLOW allowed"),
-        "an allowed target": (
-            "{preset: careful, rules: {ask_first: {settings: {allowed: ['a*=a*']}}}}",
-            "ALLOW allowed",
-        ),
-        "other effects": ("{preset: careful, rules: {ask_first: {settings: {effects: [spends]}}}}", "ALLOW allowed"),
-    },
-)
-def test_presets(document: str, expected: str) -> None:
-    assert Careful(document).delete(0, "a1") == expected
-
-
 def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_about_again() -> None:
     session = Careful()
     request = session.request(session.propose(0, "a"))

@@ -7,7 +7,7 @@ from haltline.interventions.agent import Advice, Guard, Level, Refused
 from haltline.interventions.agent.testing import ScriptedGuard, decision, killed
 from haltline.schemas.control import ControlRecord, ControlState, Stage
 from haltline.schemas.decisions import ApprovalState, ScopeKind
-from haltline.schemas.events import Kind
+from haltline.schemas.events import Kind, Task
 from tests.builders import cases, some
 from tests.interventions.agent.attempts import KILLED, about_approval, attempt, attempts, of, refusal, stages
 
@@ -41,13 +41,15 @@ def published(guard: ScriptedGuard) -> list[tuple[str, str | None]]:
 
 
 def test_a_call_that_is_allowed_is_proposed_executed_and_completed() -> None:
-    with ScriptedGuard(session_id="s1", agent_id="cleaner", mission_id="m1") as guard:
+    task = Task(goal="tidy, password=hunter22")
+    with ScriptedGuard(session_id="s1", agent_id="cleaner", mission_id="m1", task=task) as guard:
         delete_asset, _, executed = tools(guard)
         assert delete_asset("fact_sales") == "asset still exists"
     assert executed == ["delete fact_sales"]
     kinds = [("session.started", None), ("action.proposed", None), ("action.completed", "ok"), ("session.ended", None)]
     assert published(guard) == kinds
-    _, proposed, completed, _ = guard.events
+    started, proposed, completed, _ = guard.events
+    assert some(started.task).goal == "tidy, password=[redacted:password]"
     assert [event.seq for event in guard.events] == [0, 1, 2, 3]
     assert (proposed.session_id, proposed.agent_id, proposed.mission_id) == ("s1", "cleaner", "m1")
     assert (proposed.action, proposed.args) == ("delete_asset", {"asset_id": "fact_sales"})

@@ -100,13 +100,6 @@ def test_a_file_gets_the_error_of_policy_check_and_a_mapping_the_same_without_th
     assert error_of(yaml.safe_load(text)) == f"policy: {problem}"
 
 
-@cases("text", {"a list": "- name: own\n", "nothing": "", "no YAML": "name: [own\n", "one name twice": "v: 1\nv: 1\n"})
-def test_what_is_no_document_gets_the_error_of_policy_check(text: str, tmp_path: Path) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text(text)
-    assert error_of(file) == checked(file)
-
-
 NO_SUCH = Policy.model_validate({"rules": {"no_such_rule": {}}})
 
 

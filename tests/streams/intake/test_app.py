@@ -19,13 +19,13 @@ from opentelemetry.proto.collector.trace.v1 import trace_service_pb2 as pb
 
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas import cloudevents, otel
-from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Kind
+from haltline.schemas.decisions import Level
+from haltline.schemas.events import Kind
 from haltline.streams.intake import otlp
 from haltline.streams.intake.app import Intake
 from haltline.streams.intake.otlp import MAX_SPANS, NotOtlp, spans_of
 from haltline.streams.local.embedded_broker import EmbeddedBroker
-from tests.interventions.agent.stand_in import StandIn, decision, third_delete_kills
+from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.streams.intake.test_app_formats import request_of
 from tests.streams.intaking import asking, serving, with_intake
 from tests.streams.mangling import ODD, mangled
@@ -95,36 +95,6 @@ def test_what_cannot_be_read_or_is_too_much_is_reported_and_nothing_is_accepted(
             assert (actual, expected in result["errors"][0]) == (status, True), result
         wait_until(lambda: worker.events, "a good one is read")
         assert {e.session_id for e in worker.events} == {"s2"}
-
-
-VERDICTS: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"level": Level.NUDGE, "message": "Think again."}, {"hints": "Think again."}),
-    ({"level": Level.REINFORCE, "message": "Go back.\nThe task: x"}, {"hints": "Go back.\nThe task: x"}),
-    (
-        {"level": Level.THROTTLE, "message": "Slow down.", "limits": {"actions_per_min": 6}},
-        {"hints": "Slow down.", "limits": {"actions_per_min": 6.0}},
-    ),
-    (
-        {"level": Level.NUDGE, "message": "Only so.", "arguments": {"depth": 1}, "without_arguments": ("force",)},
-        {"hints": "Only so.", "change_arguments": {"put": {"depth": 1}, "remove": ["force"]}},
-    ),
-    (
-        {"level": Level.BLOCK, "message": "Not that.", "code": "scope_creep"},
-        {"allowed": False, "code": "scope_creep", "message": "Not that."},
-    ),
-]
-
-
-def test_a_verdict_says_what_the_model_should_hear_and_what_must_change(embedded: EmbeddedBroker) -> None:
-    def say(event: ActionEvent) -> Decision:
-        verdict = VERDICTS[int(event.session_id)][0]
-        return decision(verdict["level"], event).model_copy(update=verdict)
-
-    call = {"action": "write_file", "args": {"path": "x", "force": True}, "call_id": "c"}
-    asked = [("/v1/verdict", call | {"session_id": str(number)}) for number in range(len(VERDICTS))]
-    with StandIn(embedded.bootstrap, say):
-        result = with_intake(embedded.bootstrap, asking(*asked))
-    assert result == [(200, {"allowed": True, "call_id": "c", "killed": False} | expected) for _, expected in VERDICTS]
 
 
 ASKED = {"session_id": "s", "action": "a"}

@@ -12,11 +12,8 @@ from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect, Kind, Novelty, Outcome
 from haltline.streams.intake.app import Intake
-from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import cases
-from tests.interventions.agent.stand_in import StandIn
-from tests.streams.intaking import Post, asking, talked, with_intake
-from tests.waiting import wait_until
+from tests.streams.intaking import Post, asking, talked
 
 CALL = {"session_id": "s1", "agent_id": "js", "action": "send", "args": {"to": "x"}, "call_id": "c1"}
 SENT = {"kind": "github_token", "digest": "0a1b2c3d", "elsewhere": True}
@@ -41,26 +38,6 @@ def scripted(guard: Guard | None, talk: Any, *, settings: GuardSettings | None =
             return await talked(str(server.make_url("/")), talk)
 
     return asyncio.run(run())
-
-
-def test_a_session_starts_once_and_ends_when_its_client_says_so(embedded: EmbeddedBroker) -> None:
-    session = CALL | {"session_id": "s1", "agent_id": "js", "task": {"goal": "tidy, password=hunter22"}}
-    turn = {"usage": {"input_tokens": 7, "output_tokens": 2}, "described": SAID | {"repeats": 12}}
-    asked: list[Any] = [(path, session) for path in ("/v1/start", "/v1/start", "/v1/verdict", "/v1/result")]
-    asked += [("/v1/turn", session | turn), ("/v1/end", session), ("/v1/end", session)]
-    with StandIn(embedded.bootstrap, lambda _: Level.ALLOW) as worker:
-        assert statuses(with_intake(embedded.bootstrap, asking(*asked))) == [200] * 6 + [404]
-        wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends")
-        kinds = [e.kind for e in worker.events]
-    assert (kinds[0], kinds[-1]) == (Kind.SESSION_STARTED, Kind.SESSION_ENDED)
-    assert (kinds.count(Kind.SESSION_STARTED), kinds.count(Kind.SESSION_ENDED)) == (1, 1)
-    (ended,) = worker.of(Kind.MODEL_TURN)
-    assert ended.usage is not None
-    assert (ended.usage.input_tokens, ended.output_bytes, ended.output_digest) == (7, 100_000, SAID["digest"])
-    assert ended.output_repeats == 12
-    started = worker.of(Kind.SESSION_STARTED)[0]
-    assert started.task is not None
-    assert started.task.goal == "tidy, password=[redacted:password]"
 
 
 def test_another_prompt_is_told_with_whatever_comes_next_and_cut_arguments_are_known() -> None:

@@ -103,11 +103,6 @@ OURS = {CERTIFICATE: "server"}
     "settings, message",
     {
         "no certificate": ({}, f"tls: {CERTIFICATE}: expected the file of the server's certificate, got none"),
-        "another setting": (OURS | {"sasl.mechanism": "PLAIN"}, "ssl.key.password, ssl.ca.location, got sasl.mech"),
-        "another protocol": (
-            OURS | {"security.protocol": "SASL_SSL"},
-            "tls: security.protocol: expected ssl, got 'SASL",
-        ),
         "a key of another certificate": (
             OURS | {"ssl.key.location": "locked", "ssl.key.password": PASSWORD},
             "locked.pem: expected the private key of ",
