@@ -15,7 +15,8 @@ def main() -> None:
         if command == "agent" and any(word.partition("=")[0] == "--listen" for word in before_agent):
             command = "intake"  # a service of other machines, with its section of the file
         # The others read the file themselves: if it is invalid, only destructive calls are refused.
-        if not is_help and command not in {"hook", "agent", "mcp-proxy"}:
+        reads_itself = {"hook", "agent", "mcp-proxy"} | ({"watch"} if "--all" not in before_agent else set())
+        if not is_help and command not in reads_itself:
             settings_file.apply(command)
     except settings_file.BadSettings as error:
         print(f"haltline: {error}", file=sys.stderr)

@@ -265,6 +265,7 @@ class Verbs:
             await asyncio.wait({known[1]})
             client.proposed.pop(asked.call_id, None)
             return answer
+        session.guard.tell_children(asked.children)
         if not session.complete(asked.call_id, asked.output, error=error):
             raise Bad(404, f"call_id: expected a call that was allowed and has not ended, got {asked.call_id!r:.80}")
         client.proposed.pop(asked.call_id, None)
