@@ -21,8 +21,8 @@ _BETWEEN = re.compile(r"[;&|(){}`\n]+|-exec(?:dir)?\s")
 _BEFORE_PROGRAM = frozenset(("do", "then", "else", "sudo", "xargs", "exec", "env", "nohup", "time", "!"))
 _CHANGING = set_of("programs that change files")
 _INSTALLERS = texts_of("programs that install")
-_CHANGES_IF = {name: expression_of(f"{name} changes files") for name in ("sed", "perl", "tar", "curl", "git")}
-_CHANGES_IF |= dict.fromkeys(_INSTALLERS, expression_of("an installer changes files"))
+_CHANGES_IF = {name: expression_of(f"files are changed by {name}") for name in ("sed", "perl", "tar", "curl", "git")}
+_CHANGES_IF |= dict.fromkeys(_INSTALLERS, expression_of("files are changed by an installer"))
 _MAKE_NEW = set_of("programs that look or make something new")
 _LOOKING = _MAKE_NEW | set_of("programs that only look")
 """Programs that change no file that was there before."""
