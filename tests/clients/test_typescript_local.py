@@ -29,7 +29,7 @@ def test_the_intake_is_started_again_three_times_a_minute_is_shared_and_ends_wit
             assert agent("call", "write_asset", {}) == "executed"
         os.kill(intake_of(agent), signal.SIGKILL)
         assert [agent("call", name, {}) for name in ("get_asset", "write_asset")] == ["executed", "no_verdict"]
-        said = [one.rpartition("; ")[2] for one in agent("warnings") if "intake has ended" in one]
+        said = [one.rpartition("; ")[2] for one in agent("warnings") if "agent has ended" in one]
         assert said[:4] == ["it is started again"] * 3 + ["it is not started again"]
         agent("end")
         agent("open")
