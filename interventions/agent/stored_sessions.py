@@ -12,6 +12,8 @@ from haltline.interventions.agent.user_files import open_file, replace_file
 _OTHER_CLOCK_S: Final = 86_400.0
 GUARD: Final = ".guard"
 """The kind of the file in which a guard of mode `local` keeps a stop of its session."""
+ORDER: Final = ".order"
+"""The kind of the file in which the local service keeps that a session is held or killed."""
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop
 from haltline.interventions.agent.integrations.hooks.ancestors import Started
-from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
+from haltline.interventions.agent.stored_sessions import GUARD, ORDER, StoredSessions, state_folder
 
 MAX_STOPS: Final = 10_000
 MAX_STATES: Final = 1_000
@@ -126,6 +126,7 @@ class Stored(StoredSessions):
             (_RELEASED, MAX_STATES, ttl_s),
             (_STOP, MAX_STOPS, None),
             (GUARD, MAX_STOPS, None),
+            (ORDER, MAX_STOPS, None),
         ):
             with contextlib.suppress(OSError):
                 found = [(file.stat().st_mtime, file) for file in self._folder.glob(f"*{kinds}")]
