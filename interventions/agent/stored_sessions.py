@@ -27,6 +27,14 @@ def is_own(descriptor: int) -> bool:
     return not hasattr(os, "getuid") or os.fstat(descriptor).st_uid == os.getuid()
 
 
+def is_mine(file: Path) -> bool:
+    """Return whether this user owns a file."""
+    try:
+        return file.stat().st_uid == os.getuid()
+    except OSError:
+        return False
+
+
 class StoredSessions:
     """The files of sessions in one folder. What cannot be written is known to this process only."""
 
@@ -62,6 +70,10 @@ class StoredSessions:
         except OSError:
             return False
         return True
+
+    def files(self, kind: str) -> list[Path]:
+        """Return the files of this kind that this user owns."""
+        return [file for file in self._folder.glob(f"*{kind}") if not hasattr(os, "getuid") or is_mine(file)]
 
     def prepare(self) -> None:
         """Make the folder, for this user alone. Raises OSError if it is another user's."""
