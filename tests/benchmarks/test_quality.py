@@ -66,6 +66,7 @@ def test_what_was_executed_is_counted_by_what_was_right(
     assert result["groups"]["OpenHands V0"]["given"]["stop"]["stopped_for_good"] == 1
 
 
+@pytest.mark.wide  # reads them all; `make quality` does too, and the tests here read a few of each group
 @pytest.mark.skipif(
     not all(file.exists() for files in GROUPS.values() for file in files) or not SIGNALS.exists(),
     reason="no recorded sessions beside the repository",
