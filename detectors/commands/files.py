@@ -106,13 +106,6 @@ def _rm(invocation: Invocation) -> Iterator[Destruction]:
         yield lost
 
 
-def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
-    # Removes empty directories only, so it is at most PLAIN.
-    for operand in invocation.options().operands:
-        lost = lost_path("rmdir", invocation, operand)
-        yield Destruction(lost.verb, lost.target, min(lost.badness, Badness.PLAIN))
-
-
 def _mv(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options("-S --suffix -t --target-directory")
     into = options.value("-t", "--target-directory")
@@ -190,7 +183,6 @@ def _is_empty(invocation: Invocation) -> bool:
 
 TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "rm": _rm,
-    "rmdir": _rmdir,
     "tar": _tar,
     "tee": _tee,
     "sponge": _tee,

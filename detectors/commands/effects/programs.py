@@ -15,11 +15,7 @@ DOMAINS = listed("stacks files system git databases packages jobs cloud containe
 TABLE = rows.table("\n".join(line for domain in DOMAINS for line in rows_of(domain)))
 
 
-_TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
-"""Words of Windows commands that have their own readers."""
-_NEEDS = dict(TABLE.needs)
-for _first, *_others in map(str.split, _TOGETHER):
-    _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
+_NEEDS = TABLE.needs
 _ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
 _NEEDED_WORDS = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
 WORDS = frozenset((*_ALONE, *_NEEDS))

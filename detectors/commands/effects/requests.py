@@ -1,19 +1,20 @@
 """Irreversible HTTP requests, by method and path: an extensible table for programs, tools and calls inside programs.
 
-A line is `effect | methods | pattern of the path`; the first matching line applies. Requests to a local development
+The rows of `web.txt`; the first matching one applies. Requests to a local development
 server (`localhost` with one of the usual ports) have no effect on others and are ignored.
 
 Misses: effects that only the body shows, except for a few words; services with uninformative paths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_main_branch
 from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
@@ -32,7 +33,29 @@ _AUTOMATIONS = re.compile(
     re.IGNORECASE,
 )
 """Places where a request starts an automation of someone else."""
-_ROWS = tuple((cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web"))
+
+
+class _Row(NamedTuple):
+    """One line of `web.txt`."""
+
+    effect: ActEffect
+    verb: str
+    severe: bool
+    methods: frozenset[str]
+    path: re.Pattern[str]
+    body: re.Pattern[str] | None
+
+
+def _read() -> Iterator[_Row]:
+    for act, methods, path, *body in cells_of("web"):
+        effect, _, verb = act.partition(" ")
+        patterns = [re.compile(pattern, re.IGNORECASE) for pattern in (path, *body)]
+        severe = effect.endswith("!")
+        kinds = frozenset(methods.split())
+        yield _Row(ActEffect(effect.rstrip("!")), verb, severe, kinds, patterns[0], patterns[1] if body else None)
+
+
+_ROWS = tuple(_read())
 _IN_THE_INTERNET = re.compile(
     r"\Ahttps?://(?:[^@/]{0,200}@)?(?!(?:[\w.-]*[.-])?(?:staging|dev|test|sandbox|local)[.-])[\w-]+(?:\.[\w-]+)*"
     r"\.(?!local\b|test\b|internal\b|lan\b|example\b|invalid\b)[a-z]{2,}(?<!example\.com)(?<!example\.org)(?::\d+)?(?:/|\Z)",
@@ -83,11 +106,9 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     if not path.startswith("/"):
         path = "/" + path.partition("/")[2]
     target = f"url={place}"[:_MAX_CHARS]
-    for effect, methods, pattern in _ROWS:
-        if method in methods and pattern.search(path) is not None:
-            severe = effect.endswith("!") and ("internet" not in methods or _IN_THE_INTERNET.match(place) is not None)
-            bad = Badness.SEVERE if severe else Badness.PLAIN
-            return Destruction(f"http_{method.lower()}", target, bad, ActEffect(effect.rstrip("!")))
+    by_row = _by_row(method, place, path, body)
+    if by_row is not None:
+        return by_row
     if method in ("POST", "PUT", "PATCH") and _CHATS.search(place) is not None:
         return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
     if method in ("POST", "PUT") and _AUTOMATIONS.search(place) is not None:
@@ -105,6 +126,21 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
             return Destruction(f"http_{method.lower()}", f"{target} {body}"[:_MAX_CHARS], Badness.PLAIN)
         if _CHAT_TO_ALL.search(body) is not None:
             return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
+    return None
+
+
+def _by_row(method: str, place: str, path: str, body: str) -> Destruction | None:
+    for row in _ROWS:
+        if method not in row.methods or (row.body is not None and row.body.search(body) is None):
+            continue
+        found = row.path.search(path)
+        if found is not None:
+            severe = row.severe and ("internet" not in row.methods or _IN_THE_INTERNET.match(place) is not None)
+            target = f"url={place}"[:_MAX_CHARS]
+            for kind, name in found.groupdict().items():
+                target, severe = f"{kind}={name}", severe or (kind == "branch" and is_main_branch(name))
+            bad = Badness.SEVERE if severe else Badness.PLAIN
+            return Destruction(row.verb or f"http_{method.lower()}", target, bad, row.effect)
     return None
 
 

@@ -16,10 +16,10 @@ from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
 from haltline.detectors.commands.rows import cells_of, words_of
-from haltline.detectors.commands.shell.carriers import CARRIERS
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.commands.shell.options import Options, parse
-from haltline.detectors.commands.shell.wrappers import OPTIONS, PREFIXES, SHELLS
+from haltline.detectors.commands.shell.options import OPTIONS, Options, parse
+from haltline.detectors.commands.shell.runs import PROGRAMS
+from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.surroundings import raised
 from haltline.schemas import expressions as re
@@ -138,11 +138,7 @@ _STATEMENT = re.compile(
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
 _TALKS = words_of("programs that are not guessed about")
-_CARRY = frozenset((
-    *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
-    "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",
-    "railway", "heroku",
-))  # fmt: skip
+_CARRY = frozenset((*PREFIXES, *PROGRAMS, *SHELLS))
 """Programs that run other programs, which are read on their own."""
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
@@ -154,12 +150,12 @@ def _statements(invocation: Invocation) -> Iterator[Destruction]:
             yield from sql_destructions(text)
 
 
-_CLOUDS = frozenset(("aws", "gcloud", "az", "databricks", "heroku", "fly", "railway"))
+_CLOUDS = frozenset(("aws", "gcloud", "az", "databricks", "heroku", "fly", "railway", "invoke-sqlcmd"))
 
 
 def statements_of_clouds(invocation: Invocation) -> Iterator[Destruction]:
-    """Yield the losses by statements in any option of a cloud's program."""
-    return _statements(invocation) if invocation.name in _CLOUDS else iter(())
+    """Yield the losses by statements in any option of a program that takes other options too."""
+    return _statements(invocation) if invocation.name.lower() in _CLOUDS else iter(())
 
 
 def generic(invocation: Invocation) -> Iterator[Destruction]:

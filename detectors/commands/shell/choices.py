@@ -123,7 +123,7 @@ def chosen_by(invocation: Invocation) -> Iterator[str]:
             if value:
                 yield f"{choice.variable}={before}{value[:_MAX_CHARS]}"
                 if choice.in_folder:
-                    yield f"{choice.variable}{FOLDER_OF}={_folder(invocation)}"
+                    yield f"{choice.variable}{FOLDER_OF}={invocation.path('.')}"
                 break
         else:
             yield f"{choice.variable}="  # something else is chosen, and what is unknown
@@ -164,7 +164,7 @@ def named(invocation: Invocation) -> Invocation:
         if choice is None or invocation.name not in choice.programs or not assigned[variable]:
             continue
         there = assigned.get(f"{variable}{FOLDER_OF}")
-        if there is not None and there != _folder(invocation):
+        if there is not None and there != invocation.path("."):
             continue
         given = (*invocation.argv[1:], *chosen)
         if not any(word.partition("=")[0] in choice.options for word in given):
@@ -183,10 +183,6 @@ def is_choice(variable: str) -> bool:
 def reads_choices(program: str) -> bool:
     """Return whether all choices of a program are in the table, so that other variables of it choose nothing for it."""
     return program in _READERS
-
-
-def _folder(invocation: Invocation) -> str:
-    return invocation.path(next((word[7:] for word in invocation.argv if word.startswith("-chdir=")), "."))
 
 
 def for_later_calls(exported: str) -> str:

@@ -1,7 +1,7 @@
 """Programs that run another program given in their arguments.
 
-Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. `carriers` reads programs with
-a whole command line in one argument.
+Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. `runs` reads programs with a
+whole command line in one argument.
 """
 
 from collections.abc import Iterator, Mapping
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
 from haltline.detectors.commands.rows import cells_of
-from haltline.detectors.commands.shell.options import parse
+from haltline.detectors.commands.shell.options import OPTIONS, parse
 from haltline.schemas import expressions as re
 
 ASSIGNMENT = re.compile(r"\A[A-Za-z_]\w*\+?=", re.ASCII)
@@ -49,18 +49,6 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 }
 """Other names of programs with the same behaviour."""
 
-
-def _options() -> Iterator[tuple[str, bool, frozenset[str]]]:
-    for names, options in cells_of("options"):
-        for name in names.split(","):
-            yield name, options.startswith("all but "), frozenset(options.removeprefix("all but ").split())
-
-
-OPTIONS: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if not others}
-"""Options with a value, by a program, or a program with its first word (`docker compose`)."""
-_PROGRAMS_OF_PROGRAMS = frozenset(name.partition(" ")[0] for name in OPTIONS if " " in name)
-OPTIONS_WITHOUT_VALUE: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if others}
-"""Options without a value, of programs whose other options have one."""
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
@@ -132,7 +120,7 @@ def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
             at += word in value_options
             continue
         path += (word,)
-        if len(path) == 2 and name in _PROGRAMS_OF_PROGRAMS:
+        if len(path) == 2:
             value_options |= OPTIONS.get(f"{name} {word}", frozenset())
         prefix = SUBCOMMANDS.get(path)
         if prefix is not None:
@@ -184,11 +172,6 @@ def machine(argv: tuple[str, ...]) -> str:
     words = argv[at + 1 :]
     first = parse(words, _VALUED_OF_EXEC).operands[:1] if argv[0] == "kubectl" else ()
     return next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
-
-
-def watch_script(argv: tuple[str, ...]) -> str:
-    """Return the text that `watch -n 5 words` repeats."""
-    return " ".join(_after_options(argv[1:], frozenset(("-n", "--interval"))))
 
 
 def xargs_command(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
