@@ -12,6 +12,7 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from haltline.detectors.commands.creations import may_create as may_create_here
 from haltline.detectors.commands.model import LOSSES, MADE_AGAIN, MAX_COMMAND_CHARS, cached_by_text, placed
 from haltline.detectors.commands.reading import losses_by
 from haltline.detectors.commands.rows import words_of
@@ -46,6 +47,11 @@ _FORCED = {"rb": ("--force",), "down": ("-v",)}
 _WITH_A_TYPE = (("secret",), ("service",), ("svc",))
 _MAX_WORDS, _MAX_FOUND = 64, 32
 _OBJECT_STORES = ("aws=s3", "gcloud=storage/buckets/")
+
+
+def may_create(command: str) -> bool:
+    """Return False if a command line creates nothing, here or elsewhere, True if it has to be parsed."""
+    return may_create_here(command) or _MAY.search(command) is not None
 
 
 @cached_by_text

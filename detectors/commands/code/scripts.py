@@ -48,6 +48,7 @@ _SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
 _SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
 _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
 INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
+PROGRAMS = INTERPRETERS | frozenset(_CONSOLES)
 _CELL = re.compile(r"\A\s*%%(?P<magic>\w++)[^\n]*+\n(?P<body>.*)\Z", re.DOTALL)
 _LINE = re.compile(
     r"^[ \t]*(?:\w+\s*=\s*)?(?:!!?|%(?:sx|system|sc)\s+(?:\w+=)?|%(?=(?:rm|rmdir|mv|cp)\b)|%%?(?:sh|bash)\s+)"

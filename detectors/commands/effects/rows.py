@@ -39,7 +39,7 @@ from haltline.detectors.commands.rows import cells
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.commands.shell.options import leading
-from haltline.detectors.commands.shell.wrappers import SYNONYMS
+from haltline.detectors.commands.shell.wrappers import SYNONYMS, VERSIONED
 from haltline.schemas import expressions as re
 
 ANY = "*"
@@ -106,8 +106,18 @@ class Table:
     rows: Mapping[str, tuple[Row, ...]]
     needs: Mapping[bytes, frozenset[frozenset[bytes]]]
     """Groups of words by the first word of a program's name: a command line needs all words of one group."""
-    anywhere: frozenset[bytes]
-    """The words of rows for every program."""
+    alone: frozenset[bytes]
+    """Words of which one is enough, among them those of rows for every program."""
+
+    def may_match(self, words: Sequence[bytes]) -> bool:
+        """Return whether the words of a command line may match a row; no false negatives."""
+        if not self.alone.isdisjoint(words):
+            return True
+        for name in self.needs.keys() & words:
+            for group in self.needs[name]:
+                if group.issubset(words):
+                    return True
+        return False
 
 
 def table(text: str) -> Table:
@@ -152,13 +162,14 @@ def table(text: str) -> Table:
             if name == ANY:
                 anywhere.update(word.encode() for word in words)
                 continue
-            for known in (name, *_ALSO.get(name, ())):
+            versions = (f"{name}2", f"{name}3") if name in VERSIONED else ()
+            for known in (name, *versions, *_ALSO.get(name, ())):
                 first = _pieces(known)[0]
                 needs.setdefault(first, set()).update(group - {first} for group in _groups(known, row))
     return Table(
         {name: tuple(listed) for name, listed in rows.items()},
         {name: frozenset(groups) for name, groups in needs.items()},
-        frozenset(anywhere),
+        frozenset(name for name, groups in needs.items() if frozenset() in groups) | anywhere,
     )
 
 
@@ -332,6 +343,12 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
             return  # what else it does matters no more
 
 
+def named_by(row: Row, invocation: Invocation) -> Iterator[Destruction]:
+    """Yield what a row names of a program that it matches, whatever it does with it."""
+    for name in _names(row, invocation)[:_MAX_TARGETS]:
+        yield _lost(row, "", name, invocation)
+
+
 def _lost(row: Row, verb: str, name: str, invocation: Invocation) -> Destruction:
     """Return the loss of what is called so, with the badness that its name shows."""
     kind = row.kind or invocation.name.lower()
@@ -372,9 +389,13 @@ def _object(verb: str, place: str, *, everything: bool) -> Destruction:
     return Destruction(verb, f"object={place}", Badness.SEVERE if severe else Badness.PLAIN)
 
 
-def _targets(row: Row, invocation: Invocation) -> list[str]:
+def _names(row: Row, invocation: Invocation) -> list[str]:
     named = (_composed if _PART.search(row.target) else _named)(row.target, row, invocation)
-    found = [name for name in named if name not in (STDIN, "")]
+    return [name for name in named if name not in (STDIN, "")]
+
+
+def _targets(row: Row, invocation: Invocation) -> list[str]:
+    found = _names(row, invocation)
     if row.kind == "disk":
         disks = [name for name in found if is_disk(invocation.path(name))]
         return disks or [name for name in found[-1:] if "/" in name or "." in name]

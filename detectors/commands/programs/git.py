@@ -29,8 +29,8 @@ Reader = Callable[[Invocation, tuple[str, ...]], Iterator[Destruction]]
 def git(invocation: Invocation) -> Iterator[Destruction]:
     """Yield the losses by one `git` command."""
     subcommand, *_ = leading("git", invocation.argv[1:]) or ("",)
-    if subcommand in _SUBCOMMANDS:
-        yield from _SUBCOMMANDS[subcommand](invocation, invocation.argv[invocation.argv.index(subcommand) + 1 :])
+    if subcommand in SUBCOMMANDS:
+        yield from SUBCOMMANDS[subcommand](invocation, invocation.argv[invocation.argv.index(subcommand) + 1 :])
 
 
 def _worktree(verb: str, invocation: Invocation) -> Destruction:
@@ -135,7 +135,7 @@ def _branch(verb: str, name: str) -> Destruction:
     return Destruction(verb, f"branch={name}", Badness.SEVERE if is_main_branch(name) else Badness.PLAIN)
 
 
-_SUBCOMMANDS: Mapping[str, Reader] = {
+SUBCOMMANDS: Mapping[str, Reader] = {
     "clean": _clean,
     "checkout": _checkout,
     "restore": _restore,

@@ -56,7 +56,7 @@ _INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli
     "drizzle-kit", "knex", "supabase"))  # fmt: skip
 
 _VERSION = re.compile(r"(?<![\d.])[\d.]+$")
-_VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
+VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash"))
 
@@ -73,7 +73,7 @@ def program(argument: str) -> str:
     if "@" in name[1:]:  # `npx rimraf@5`
         name = name[: name.index("@", 1)]
     bare = _VERSION.sub("", name)
-    return bare if bare in _VERSIONED else name
+    return bare if bare in VERSIONED else name
 
 
 def strip(argv: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
