@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
 from haltline.detectors.commands.model import ActEffect, Destruction, listed
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.tool_name_severity import badness
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
@@ -25,10 +26,7 @@ _NAMES = ("name", "tool_name", "tool", "tool_slug", "recipient_name", "function_
 _HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
-_OPERATIONS = listed("""
-    operation op action verb mode command method http_method operation_name request_type intent operation_id request
-    endpoint rpc procedure action_type operation_type command_name api_method
-""")  # fmt: skip
+_OPERATIONS = tuple(words_of("arguments that name an operation"))
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = tools.arguments("place")
 _ALONE = frozenset(("terminate", "retire", "evict"))
@@ -47,8 +45,7 @@ TELLING = frozenset((
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
 """Arguments that name the operation of an otherwise unknown tool."""
 _ONE_WORD = re.compile(r"[^\W\d][\w.:-]*")
-_TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort", "event", "notify", "feedback",
-                    "analytics", "capture", "identify", "webhook"))  # fmt: skip
+_TELLS = words_of("words of tools that report")
 """Words in names of tools that report what happened elsewhere."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))

@@ -127,8 +127,7 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 """The non-ASCII letters that equal an ASCII letter in a pattern that ignores case."""
 
 
-_BEGIN_SCRIPTS = ("delete_", "drop_", "destroy_", "wipe_", "purge_", "nuke_", "erase_", "truncate_", "teardown_",
-                  "_delete.", "_wipe.", "_purge.", "_destroy.", "_teardown.", "_nuke.")  # fmt: skip
+_BEGIN_SCRIPTS = tuple(words_of("parts of names of scripts that destroy"))
 _SCRIPT = re.compile(
     r"(?:delete|drop|destroy|wipe|purge|nuke|erase|truncate|teardown)(?:_\w{1,80})?\.(?:sh|bash|py|js|ts|mjs|rb|php|pl|ps1)\b"
 )

@@ -24,6 +24,7 @@ from haltline.detectors.commands.code.values import (
 )
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import OPENED, ActEffect, listed
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.decoding import from_base64
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
@@ -33,10 +34,7 @@ _MAX_NESTING = 60
 _MAX_CALLS = 1024
 _MAX_REF_CHARS = 256
 _DEFINES = frozenset(("def", "function", "func", "fn", "sub"))
-_WITHOUT_VALUE = frozenset(listed("""
-    return await new yield if elif else while try with async defer do const let var my our local val auto not unless
-    foreach until then end in of as and or import from export case when rescue except finally class lambda for
-"""))  # fmt: skip
+_WITHOUT_VALUE = words_of("words of programs without a value")
 _BEFORE_TARGETS = _WITHOUT_VALUE - {"import", "from", "for", "foreach"}
 _SEPARATES = frozenset(("if", "unless", "else", "and", "or", "while", "until", "end", "do", "as", "for", "in", "of"))
 """Words after a value that begin something else."""
@@ -45,6 +43,11 @@ _BARE = frozenset(listed("unlink system exec rmtree remove_tree rmdir rm_rf pope
 _BARE_METHODS = frozenset(listed("rmtree unlink rmdir delete_all destroy_all destroy"))
 _CONSTANTS = frozenset(listed("True False None true false null nil undefined"))
 _TEMPORARY = "/tmp/tmp.XXXXXXXXXX"
+_IMPORTS = re.compile(
+    r"\bfrom[ \t]++(?P<module>[\w.]++)[ \t]++import[ \t]*+(?P<names>\([^)]*+\)|[^\n;#]++)"
+    r"|\bimport\s*+(?:(?P<one>\w++)|\{(?P<fields>[^}]*+)\})\s*+from\s*+['\"](?P<source>[^'\"\n]*+)"
+    r"|\bimport[ \t]++(?P<plain>[\w., ]++)"
+)
 _HOLE = re.compile(r"\{(\w*)\}")
 _OF_DATABASES = ("sql", "thing", "act:")
 _TAGS = frozenset(("$", "sh", "execa", "execaCommand", "cmd", ""))
@@ -59,7 +62,9 @@ _END = Token("end", "")
 def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[CodeCall]:
     """Return the relevant calls of a program, in order. Never raises."""
     work = work or StepBudget()
-    reader = _Reader(tokens(text[: 4 * MAX_TEXT_CHARS], work), depth, work, methods.reaches_out(text))
+    text = text[: 4 * MAX_TEXT_CHARS]
+    reader = _Reader(tokens(text, work), depth, work, methods.reaches_out(text))
+    reader.imports(text)
     reader.run()
     found = list(dict.fromkeys(reader.found))
     if found and keeps_in_memory(text):
@@ -85,6 +90,19 @@ class _Reader:
         self.of_functions: dict[str, list[Call]] = {}
         """The calls inside functions of the program that name a parameter."""
         self.found: list[CodeCall] = []
+
+    def imports(self, text: str) -> None:
+        """Note under which names things are imported: `from a import b as c`, `import { b as c } from 'a'`."""
+        for found in _IMPORTS.finditer(text) if "import" in text else ():
+            module = found["module"] or _module(found["source"] or "")
+            listed = found["names"] or found["fields"] or found["plain"] or f"{module} as {found['one'] or ''}"
+            if "*" in listed and module:
+                self.modules.append(module)
+            for one in listed.strip("() \n").split(","):
+                name, _, alias = (part.strip() for part in one.partition(" as "))
+                if name.replace(".", "").isidentifier() and (alias or found["plain"] is None):
+                    whole = name if found["plain"] or found["one"] else f"{module}.{name}"
+                    self.names[alias or name] = Value(ref=whole)
 
     def run(self) -> None:
         while self.at < len(self.tokens) and self.work.take():
@@ -182,7 +200,7 @@ class _Reader:
         while True:
             token = self.token()
             if token.kind == "name" and token.text in ("import", "from") and not self.is_("(", ahead=1):
-                self._import()
+                self._skip_import()
                 return None
             if token.kind == "name" and token.text in _WITHOUT_VALUE:
                 if token.text in ("for", "foreach"):
@@ -381,38 +399,13 @@ class _Reader:
             if self.token(ahead).kind == "name" and self.token(ahead).text not in _WITHOUT_VALUE:
                 names.append(self.token(ahead).text)
 
-    def _import(self) -> None:
-        """`import a.b as c`, `from a import b as c, d`, `import { b as c } from 'a'`."""
-        at = self.at
-        after = at + 1
+    def _skip_import(self) -> None:
         brackets = False
-        while after < min(len(self.tokens), at + 200) and self.tokens[after].text != ";":
-            token = self.tokens[after]
-            if token.kind == "line" and not brackets:
+        while self.work.take() and self.token().kind != "end" and not self.is_(";"):
+            if self.token().kind == "line" and not brackets:
                 break
-            after += 1
-            brackets = token.text in ("(", "{") or (brackets and token.text not in (")", "}"))
-            if token.text in (")", "}"):
-                break
-        line = [token for token in self.tokens[at + 1 : after + 8] if token.kind != "line"]
-        texts = [token.text for token in self.tokens[at + 1 : after] if token.kind != "line"]
-        self.at = after
-        module = ""
-        if self.tokens[at].text == "from" and "import" in texts:
-            cut = texts.index("import")
-            module, texts = "".join(texts[:cut]), texts[cut + 1 :]
-            if "*" in texts:
-                self.modules.append(module)
-        elif "{" in texts:
-            module = next((_module(token.text) for token in line if token.kind == "text"), "")
-        joined_texts = "".join(f" {text} " if text in ("as", "from") else text for text in texts)
-        for one in joined_texts.strip("{}() ").split(","):
-            name, _, alias = (part.strip() for part in one.partition(" as "))
-            name, _, source = (part.strip() for part in name.partition(" from "))
-            if name.replace(".", "").isidentifier() and (module or alias):
-                self.names[alias or name] = Value(ref=f"{module}.{name}".lstrip("."))
-            elif source and name.isidentifier():
-                self.names[name] = Value(ref=_module(source))
+            brackets = (brackets or self.is_("(", "{")) and not self.is_(")", "}")
+            self.at += 1
 
     # Calls
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell.options import OPTIONS, parse
 from haltline.schemas import expressions as re
 
@@ -52,8 +52,7 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
-_INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler",
-    "drizzle-kit", "knex", "supabase"))  # fmt: skip
+_INSTALLED_PROGRAMS = words_of("programs that yarn runs")
 
 _VERSION = re.compile(r"(?<![\d.])[\d.]+$")
 VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
