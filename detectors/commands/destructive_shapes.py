@@ -58,7 +58,6 @@ _PROSE = frozenset(tools.arguments("prose"))
 """Arguments whose text is for people, or for storage."""
 _REMOVAL = re.compile(r"\A\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
 _PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")
-_REQUEST_LINE = re.compile(r"\A(?:\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/)")
 _OVERRIDE = frozenset(("x_http_method_override", "x_http_method", "x_method_override"))
 _DELETING_PLACE = re.compile(
     r"/(?:delete|remove|destroy|purge|drop|truncate|wipe|_delete_by_query)/?(?:[?#].*)?$",
@@ -241,7 +240,7 @@ def _named_verb(name: str, value: Any, action: str) -> str:
 
 def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """Return the URL of a deleting request, by its method or its path; empty if it deletes nothing."""
-    return (_deleted_by_method(args, objects) or _deleted_by_path(args) or _deleted_by_line(args))[:MAX_ID_CHARS]
+    return (_deleted_by_method(args, objects) or _deleted_by_path(args))[:MAX_ID_CHARS]
 
 
 def _place(args: Mapping[str, Any]) -> str:
@@ -274,12 +273,6 @@ def _deleted_by_path(args: JsonObject) -> str:
         about = ",".join(str(leaf) for leaf in leaves(decoded(args.get("json") or args.get("body"))))
         return f"{place} {about}".strip()
     return ""
-
-
-def _deleted_by_line(args: JsonObject) -> str:
-    request = next((args[name] for name in ("request", "route", "endpoint", "operation") if name in args), None)
-    line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
-    return str(line["place"] or line["place_"]) if line is not None else ""
 
 
 def _is_change(args: JsonObject) -> bool:
