@@ -40,7 +40,7 @@ _CRITICAL_FILES = words_of("critical files")
 _SCRATCH_NAMES = words_of("names of what is made again")
 _AMBIGUOUS_NAMES = words_of("names of what may be made again")
 _SCRATCH_SUFFIXES = tuple(words_of("suffixes of what is made again"))
-_SCRATCH_PATTERNS = (".coverage.*", "_build_*", "cmake-build-*", "bazel-*", "*-tmp", "tmp-*", "tmp_*", "*_tmp")
+_SCRATCH_PATTERNS = words_of("patterns of what is made again")
 _REPRODUCTION = re.compile(
     r"\A(?:(?:test_?|debug_?|tmp_?)?repro(?:duc\w*+(?:-\w+)?|[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go))"
 )

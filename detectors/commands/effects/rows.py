@@ -53,7 +53,7 @@ _ALSO: Mapping[str, tuple[str, ...]] = {
 }
 """The other names of each program."""
 _PART = re.compile(r"([/@]?)\{([^{}\d][^{}]*)\}")
-_MARKS = {"": None, "~": None, "^": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
+_MARKS = {"": None, "~": None, "^": None, "^~": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
 _IDS = re.compile(
     r"\A--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
 )
@@ -335,10 +335,10 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
         for name in _targets(row, invocation)[:_MAX_TARGETS]:
             lost = _lost(row, verb, name, invocation)
             mark = _MARKS[row.mark]
-            if row.mark == "^" and is_production(*invocation.argv[1:_MAX_WORDS], *invocation.assigned):
+            if "^" in row.mark and is_production(*invocation.argv[1:_MAX_WORDS], *invocation.assigned):
                 mark = Badness.SEVERE
             bad = lost.badness if mark is None else mark
-            yield replace(lost, badness=bad, effect=row.effect, reversible=row.mark == "~")
+            yield replace(lost, badness=bad, effect=row.effect, reversible="~" in row.mark)
         if row.mark == "!":
             return  # what else it does matters no more
 

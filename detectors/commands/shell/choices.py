@@ -39,7 +39,8 @@ _LASTS = re.compile(
     r"|EMULATOR_HOST)"
 )
 _MAY_SKIP = re.compile(
-    r"\|\|(?!\s{0,8}(?:exit|return|\{[^}]{0,200}\b(?:exit|return)\b))|\]\s{0,8}&&"
+    r"(?:\A|[;&|\n(])\s{0,8}(?:!\s)?(?:false|test|grep|diff|cmp)\b[^;&|\n]{0,200}&&"
+    r"|\|\|(?!\s{0,8}(?:exit|return|\{[^}]{0,200}\b(?:exit|return)\b))|\]\s{0,8}&&"
     r"|(?:\A|[;&|\n{(])\s{0,8}(?:if|case|while|until|function)\s|\w\s{0,8}\(\)\s{0,8}\{"
 )
 _MOVES = re.compile(r"(?:\A|[;&|\n])\s{0,8}(?:cd|pushd|popd)\b")

@@ -327,6 +327,9 @@ class _Shell:
             name = argv[0]
             invocation = replace(invocation, argv=argv, called=called)
         inner, remote = self._behind_prefix(argv)
+        if inner and name in ("env", "sudo", "doas"):
+            kept = wrappers.environment(argv[: len(argv) - len(inner)], invocation.assigned)
+            invocation = replace(invocation, assigned=kept)
         if inner is not None:
             if remote:
                 self._note(invocation)

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
+from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell.options import OPTIONS, parse
 from haltline.schemas import expressions as re
@@ -102,6 +103,17 @@ def strip(argv: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
 
 def _is_option_or_assignment(word: str, *, first: bool) -> bool:
     return (len(word) > 1 and word.startswith("-")) or (first and ASSIGNMENT.match(word) is not None)
+
+
+def environment(argv: tuple[str, ...], assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the variables of the program behind `env` or `sudo`; for another user only those that say production."""
+    given = tuple(word for word in argv[1:] if ASSIGNMENT.match(word))
+    if argv[0] != "env":
+        keeps = any(word in ("-E", "--preserve-env") or word.startswith("--preserve-env=") for word in argv)
+        return (*(assigned if keeps else (one for one in assigned if is_production(one.partition("=")[2]))), *given)
+    options = parse(argv[1:], PREFIXES["env"].takes_value)
+    gone = {one.partition("=")[0] for one in assigned} if options.has("-i", "--ignore-environment", "-") else ()
+    return (*assigned, *(f"{name}=" for name in (*gone, *options.values("-u", "--unset"))), *given)
 
 
 def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
