@@ -36,10 +36,7 @@ _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
-    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
-    "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
-    "operationId", "operation_id", "vorgang", "orden", "comando", "ordre", "commande", "do", "type", "cmd", "what",
-    "task", "event", "route", "fn",
+    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, *words_of("arguments of shapes"),
 ))  # fmt: skip
 """The arguments that the shapes need; a call with none of them has no shape."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
