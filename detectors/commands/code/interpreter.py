@@ -55,6 +55,11 @@ _COMPARES = frozenset(("==", "!=", "<", ">", "<=", ">="))
 _OPERATORS = frozenset("+/%.") | _COMPARES
 _UNARY = frozenset(("@", "*", "!", "&", "|", "$", "\\", "-", "?", "||", "&&", "->"))
 _CLOSING = frozenset(")]}")
+_MARKS = frozenset(("mark", "name"))
+_BEHIND_TARGETS = frozenset((".", ",", "=", "+=", ":"))
+_CONTINUES = frozenset((".", "(", "[", "@", "*"))
+"""Marks behind a value that may belong to it."""
+_MAX_AHEAD = 32
 _GIVES = frozenset(("=", "=>", ":"))
 _END = Token("end", "")
 
@@ -75,7 +80,9 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cod
 
 class _Reader:
     def __init__(self, read: list[Token], depth: int, work: StepBudget, reaches_out: bool) -> None:
-        self.tokens, self.depth, self.work, self.reaches_out = read, depth, work, reaches_out
+        self.tokens = [*read, *[_END] * _MAX_AHEAD]
+        self.end = len(read)
+        self.depth, self.work, self.reaches_out = depth, work, reaches_out
         self.at = 0
         self.nesting = 0
         """How many brackets are open: lines end nothing inside of them."""
@@ -105,7 +112,7 @@ class _Reader:
                     self.names[alias or name] = Value(ref=whole)
 
     def run(self) -> None:
-        while self.at < len(self.tokens) and self.work.take():
+        while self.at < self.end and self.work.take():
             before = self.at
             self._assigned()
             self.at += self.at == before  # nothing begins here
@@ -114,12 +121,11 @@ class _Reader:
     # Tokens
 
     def token(self, ahead: int = 0) -> Token:
-        at = self.at + ahead
-        return self.tokens[at] if 0 <= at < len(self.tokens) else _END
+        return self.tokens[self.at + ahead]
 
     def is_(self, *marks: str, ahead: int = 0) -> bool:
-        token = self.token(ahead)
-        return token.text in marks and token.kind in ("mark", "name")
+        token = self.tokens[self.at + ahead]
+        return token.text in marks and token.kind in _MARKS
 
     def _skip_lines(self) -> None:
         while self.token().kind == "line":
@@ -128,9 +134,9 @@ class _Reader:
     def _goes_on(self) -> bool:
         """Skip lines if what follows them belongs to the expression: an operator in brackets, a member anywhere."""
         ahead = 0
-        while self.token(ahead).kind == "line":
+        while self.tokens[self.at + ahead].kind == "line":
             ahead += 1
-        token = self.token(ahead)
+        token = self.tokens[self.at + ahead]
         if token.kind != "mark" or (ahead and token.text != "." and not self.nesting):
             return False
         self.at += ahead if token.text in _OPERATORS else 0
@@ -145,16 +151,22 @@ class _Reader:
             return self._expression()
         grows = self.is_("+=", ahead=-1)
         value = self._expression() or NONE
-        for name in names:
+        for at, name in enumerate(names):
+            if at and self.is_(","):
+                self.at += 1
+                value = self._expression() or NONE
             self.names[name] = joined(self.names.get(name, NONE), value) if grows else value
         return value
 
     def _targets(self) -> list[str]:
         """Return the variables before `=`, and go behind it; none, and go nowhere, without `=`."""
+        token = self.token()
+        if token.kind != "name" or (token.text not in _BEFORE_TARGETS and self.token(1).text not in _BEHIND_TARGETS):
+            return []
         start, names = self.at, list[str]()
         while self.token().kind == "name" and self.token().text in _BEFORE_TARGETS:
             self.at += 1
-        while self.token().kind == "name" and not self.is_(*_WITHOUT_VALUE):
+        while self.token().kind == "name" and self.token().text not in _WITHOUT_VALUE:
             name = self.token().text
             while self.is_(".", ahead=1) and self.token(2).kind == "name":
                 name = f"{name}.{self.token(2).text}"
@@ -184,12 +196,13 @@ class _Reader:
             other = self._operand() or NONE
             self.work.take(1 + sum(map(len, value.texts)) // 64 * max(1, len(other.texts)))
             value = _combined(mark, value, other)
-        if self.is_("as") and self.token(1).kind == "name":
+        after = self.token().text
+        if after == "as" and self.token(1).kind == "name":
             self.names[self.token(1).text] = value
             self.at += 2
-        elif self.is_("=") or (self.is_(":") and self.is_("=", ahead=1)):
+        elif value.named and (after == "=" or (after == ":" and self.is_("=", ahead=1))):
             self._take_apart(value)
-        if methods.changes_every_row(value.ref):
+        if "update" in value.ref and methods.changes_every_row(value.ref):
             about = (value.texts or ("",))[0] if not value.ref[:1].isupper() else ""
             about = about or value.ref.partition(".")[0]
             self._add(f"act:{ActEffect.OVERWRITES}", "update_every_row", (f"table={about}",))
@@ -280,7 +293,10 @@ class _Reader:
         """Read the members, calls and subscripts behind a value."""
         while self.work.take():
             token = self.token()
-            if (token.kind != "line" or self._goes_on()) and self.is_(".") and self.token(1).kind == "name":
+            if token.kind == "mark" and token.text not in _CONTINUES:
+                break
+            named = self.token(1).kind == "name" and self.token(1).text[0] != "$"  # `"a" . $b` is a text in PHP
+            if (token.kind != "line" or self._goes_on()) and self.is_(".") and named:
                 value = self._member(value, self.token(1).text)
                 self.at += 2
             elif self.is_("("):
@@ -348,7 +364,7 @@ class _Reader:
         if self.nesting >= _MAX_NESTING:
             self.work.cut, self.work.left = True, 0
         self.nesting += 1
-        while self.at < len(self.tokens) and self.work.take():
+        while self.at < self.end and self.work.take():
             if self.token().kind == "mark" and self.token().text in _CLOSING:
                 self.at += 1
                 break
