@@ -295,8 +295,8 @@ class _Reader:
             token = self.token()
             if token.kind == "mark" and token.text not in _CONTINUES:
                 break
-            named = self.token(1).kind == "name" and self.token(1).text[0] != "$"  # `"a" . $b` is a text in PHP
-            if (token.kind != "line" or self._goes_on()) and self.is_(".") and named:
+            member = self.token(1).kind == "name" and self.token(1).text[0] != "$"  # `"a" . $b` is a text in PHP
+            if (token.kind != "line" or self._goes_on()) and self.is_(".") and member:
                 value = self._member(value, self.token(1).text)
                 self.at += 2
             elif self.is_("("):
