@@ -6,6 +6,7 @@ Misses: conditions that are true because of what is in the database.
 """
 
 from functools import cache
+from itertools import islice
 
 from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
@@ -15,7 +16,9 @@ from haltline.schemas import expressions as re
 _ROWS = tuple(line.split(" | ", 1) for line in rows_of("statements"))
 MAYBE = tuple(piece.replace("+", " ") for piece in words_of("pieces of statements"))
 """Lower-case substrings of statements; a text without any of them matches no row."""
-_MAX_CHARS = 16 * 1024
+_MAX_CHARS, _MAX_MATCHES = 16 * 1024, 32
+_UNKNOWN = "statement="
+"""What the kind of a target is not known of."""
 _WORD = re.compile(r"[a-z_]+")
 OF_MANY_THINGS = frozenset(("database", "schema", "keyspace", "catalog", "tablespace", "owned", "dataset"))
 _WORKING_STATE = re.compile(
@@ -46,8 +49,8 @@ def loss(verb: str, kind: str, name: str, *, temporary: bool = False, whole: boo
     return Destruction(verb, f"{kind}={name}", bad)
 
 
-def acts(text: str) -> tuple[Destruction, ...]:
-    """Return the acts of a text of statements by the table."""
+def acts(text: str, *, database: str = "") -> tuple[Destruction, ...]:
+    """Return the acts of a text of statements by the table; `database` is the one of the connection, if it is known."""
     text = text[:_MAX_CHARS]
     if "'" in text or "--" in text or "/*" in text:
         text = _STRINGS.sub(_kept, text)
@@ -56,21 +59,23 @@ def acts(text: str) -> tuple[Destruction, ...]:
         return ()
     found: dict[Destruction, None] = {}
     for effect, verb, pattern in _rows():
-        match = pattern.search(text)
-        if match is None:
-            continue
-        kind, named = next(
-            ((name, value) for name, value in match.groupdict().items() if value and name != "each"), ("on", "")
-        )
-        about = " ".join(named.lower().replace("`", "").replace('"', "").split())[:120] or match[0][:60].lower()
-        if not kind.startswith("on"):
-            found[loss(verb, kind, about, whole=verb != "delete_rows")] = None
-            continue
-        named_verb = verb or "_".join(_WORD.findall(match[0].lower())[:3])[:60]
-        bad = Badness.SCRATCH if is_throwaway(about) and not is_production(about) else Badness.PLAIN
-        found[Destruction(named_verb, f"statement={about}", bad, effect)] = None
-    better = any(not act.target.startswith("statement=") for act in found)
-    return tuple(act for act in found if not (better and act.effect in LOSSES and act.target.startswith("statement=")))
+        for match in islice(pattern.finditer(text), _MAX_MATCHES if verb else 1):
+            found[_act(effect, verb, match, database)] = None
+    better = any(not act.target.startswith(_UNKNOWN) for act in found)
+    return tuple(act for act in found if not (better and act.effect in LOSSES and act.target.startswith(_UNKNOWN)))
+
+
+def _act(effect: ActEffect, verb: str, match: re.Match[str], database: str) -> Destruction:
+    groups = [(name, value) for name, value in match.groupdict().items() if name != "each"]
+    kind, named = next((pair for pair in groups if pair[1]), (groups[0][0] if groups else "on", ""))
+    about = " ".join(named.lower().replace("`", "").replace('"', "").split())[:120]
+    kind = kind.rstrip("234")  # further places for it
+    if kind != "on" and (about or database):
+        return loss(verb, kind, about or database, whole=verb != "delete_rows")
+    about = about or match[0][:60].lower()
+    named_verb = verb or "_".join(_WORD.findall(match[0].lower())[:3])[:60]
+    bad = Badness.SCRATCH if is_throwaway(about) and not is_production(about) else Badness.PLAIN
+    return Destruction(named_verb, f"{_UNKNOWN}{about}", bad, effect)
 
 
 _STRINGS = re.compile(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from haltline.detectors.commands.effects import rows, statements
-from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
+from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
@@ -89,31 +89,11 @@ def _graph(invocation: Invocation) -> Iterator[Destruction]:
     return _stated(invocation) if "graph.query" in " ".join(invocation.argv[:_MAX_WORDS]).lower() else iter(())
 
 
-_MONGO = re.compile(
-    r"""(?:getSiblingDB\(\s*['"]([^'"\n]*)['"]\s*\)\s*\.\s*)?\b(dropDatabase)\(
-    |(?:getCollection\(\s*['"]([^'"\n]*)['"]\s*\)|\bdb(?:\.|\[)(\w+)\]?)\s*\.\s*(drop|deleteMany|deleteOne|remove)\(\s*(\{\s*\})?""",
-    re.VERBOSE,
-)
-
-
 def _mongo(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options("--eval --host --port -u -p --username --password --file -f")
     text = "\n".join(options.values("--eval")) or invocation.stdin or ""
     name = options.operands[0].rpartition("/")[2].partition("?")[0] if options.operands else "db"
-    yield from _seen_from(invocation, _mongo_script(text, name), options.operands)
-
-
-def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
-    for act in statements.acts(text):
-        if act.effect not in LOSSES or not re.search(r"dropDatabase\(|\.(?:drop|deleteMany|deleteOne|remove)\(", text):
-            yield act
-    for found in _MONGO.finditer(text):
-        if found[2]:
-            yield Destruction("drop_database", f"database={found[1] or database}", Badness.SEVERE)
-            continue
-        all_rows = found[5] in ("deleteMany", "remove") and found[6] is not None
-        verb = "drop_collection" if found[5] == "drop" else "delete_all_rows" if all_rows else "delete_rows"
-        yield Destruction(verb, f"table={found[3] or found[4]}", Badness.PLAIN)
+    yield from _seen_from(invocation, iter(statements.acts(text, database=name)), options.operands)
 
 
 def _stated(invocation: Invocation) -> Iterator[Destruction]:
