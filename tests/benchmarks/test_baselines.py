@@ -54,12 +54,10 @@ def verdicts(detector: Detector, history: Sequence[Entry]) -> list[tuple[int, Ve
     {
         "the output of a command is not compared": (steps(*[(A, shell(str(i))) for i in range(4)]),
             [(8, STOP, "repeating_action_observation")]),
-        "the exit code of a command is compared": (steps(*[(A, shell("", exit_code=i)) for i in range(9)]), []),
         "the same call wrong three times, in whatever words": (steps(*[(A, wrong(str(i))) for i in range(3)]),
             [(6, STOP, "repeating_action_error")]),
         "A and B in turn three times": (steps(*[(A, seen("1")), (B, seen("2"))] * 3),
             [(12, STOP, "repeating_action_observation_pattern")]),
-        "a cycle of three is not seen": (steps(*[(x, seen("1")) for x in (A, B, C)] * 5), []),
     },
 )  # fmt: skip
 def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdict, str]]) -> None:
@@ -72,7 +70,6 @@ def test_openhands_v0(history: Sequence[Entry], expected: list[tuple[int, Verdic
         "the output of a command is compared, unlike in V0": (steps(*[(A, shell(str(i))) for i in range(9)]), []),
         "a streak of 4": (steps(*[(A, wrong(str(i))) for i in range(4)]),
             [(6, HINT, "action_error"), (8, STOP, "action_error")]),
-        "a changing thought evades it": (steps(*[(Action("a", thought=str(i)), wrong()) for i in range(9)]), []),
         "three messages, whatever they say": ([message(str(i)) for i in range(3)], [(3, STOP, "monologue")]),
     },
 )  # fmt: skip
@@ -94,9 +91,8 @@ CHANT = "I will now check the file again and then go on. "
             pytest.param(
                 cycle(k, 5), [(5 * k, HINT, "tool_call_loop")], id=f"a cycle of {k} five times, at call {5 * k}"
             )
-            for k in range(1, 6)
+            for k in (1, 5)
         ),
-        pytest.param(cycle(6, 9), [], id="a cycle of six is not seen"),
         pytest.param(cycle(1, 6), [(5, HINT, "tool_call_loop"), (6, STOP, "tool_call_loop")],
                      id="the second loop is a stop"),
         pytest.param([message(CHANT * 3)] * 4, [(4, HINT, "content_chanting")],

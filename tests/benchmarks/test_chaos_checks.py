@@ -1,16 +1,14 @@
 """The checks of a chaos run: each passes on the expected content, and finds differences."""
 
 import dataclasses
-import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import orjson
 import pytest
 
-from benchmarks.chaos import plan, verify
+from benchmarks.chaos import verify
 from benchmarks.chaos.expected import Place, Truth, work_out
-from benchmarks.chaos.plan import ACTIONS, AGENT, AUDIT, BROKER, CONSOLE, Deed, make_plan
 from benchmarks.cluster import PARTITIONS
 from benchmarks.load import Load, generate
 from haltline.schemas.control import Command, CommandKind
@@ -172,21 +170,3 @@ def test_the_audit_must_hold_each_record_once_with_its_bytes() -> None:
         [(("t", 0, 0), b"a"), (("t", 0, 1), None), (("t", 1, 0), b"a")],
     ):
         assert len(verify.check_audit(rows, log).differences) == 1
-
-
-DEEDS = {
-    *((target, deed) for target in ("worker", plan.SHADOW) for deed in (Deed.KILL, Deed.TERMINATE, Deed.FREEZE)),
-    *((AUDIT, deed) for deed in (Deed.KILL, Deed.TERMINATE)),
-    *((BROKER, deed) for deed in (Deed.RESTART, Deed.CRASH)),
-    *((CONSOLE, Deed.KILL), (AGENT, Deed.KILL), (plan.CHANGELOG, Deed.DAMAGE), (ACTIONS, Deed.RECREATE)),
-    (plan.POISON, Deed.POISON),
-}
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_a_plan_has_every_deed_in_a_minute_and_is_the_same_for_a_seed(seed: int) -> None:
-    workers = ("worker-1", "worker-2")
-    made = make_plan(seed, 60.0, workers)
-    assert made == make_plan(seed, 60.0, workers)
-    assert {("worker" if step.target in workers else step.target, step.deed) for step in made} == DEEDS
-    assert all(before.at_s <= after.at_s for before, after in itertools.pairwise(made))

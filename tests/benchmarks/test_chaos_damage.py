@@ -71,29 +71,10 @@ def test_a_strike_that_its_owner_wrote_over_without_having_read_it_is_excused() 
     assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
 
 
-def test_a_strike_that_the_next_one_wrote_over_is_excused() -> None:
-    check = with_claims().strike().strike().claim(SECOND).state(SECOND).check(b"damage 1")
-    assert (check.ok, check.found) == (True, "1 of 2, 0 repeated, 1 that no owner had read")
-    why = "written over at offset 3 by the next damage, with no state of the session between them"
-    assert check.notes == (f"strike 1, partition 2 offset 2, is not kept: {why}",)
-
-
 LOST = {
     "who read it wrote a state over it": (
         with_claims().strike().claim(SECOND).state(SECOND),
         "written over at offset 4 by the owner from offset 3 on, which had read it",
-    ),
-    "who read it dropped the state": (
-        with_claims().strike().claim(SECOND).state(SECOND, value=None),
-        "written over at offset 4 by the owner from offset 3 on, which had read it",
-    ),
-    "who read it wrote it again before": (
-        with_claims().strike().claim(SECOND).state(SECOND, value=b"damage 0").state(SECOND),
-        "written over at offset 5 by the owner from offset 3 on, which had read it",
-    ),
-    "a late record over it does not count": (
-        with_claims().strike().claim(SECOND).state(FIRST).state(SECOND),
-        "written over at offset 5 by the owner from offset 3 on, which had read it",
     ),
     "nothing is behind it": (
         with_claims().strike().claim(SECOND).state(SECOND, "another"),

@@ -10,6 +10,7 @@ from benchmarks.fleet import __main__ as fleet
 from benchmarks.fleet.plan import Kind, plan
 
 
+@pytest.mark.wide  # a minute of a processor; `make fleet` runs the same
 def test_each_kind_is_led_where_it_should_be(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     figures = tmp_path / "fleet.json"
     code = fleet.main(["--sessions", "7", "--seconds", "6", "--json", str(figures)])

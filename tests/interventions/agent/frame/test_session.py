@@ -3,20 +3,17 @@ from typing import Any
 
 import pytest
 
-from haltline.interventions.agent import Refused
 from haltline.interventions.agent.frame import session as framework_session
 from haltline.interventions.agent.frame.session import (
     Allowed,
-    Denied,
     FrameworkSession,
     ResultUnknown,
     arguments_of,
 )
-from haltline.interventions.agent.testing import ScriptedGuard, decision
-from haltline.schemas.decisions import Level
-from haltline.schemas.events import Effect, Kind, Outcome
+from haltline.interventions.agent.testing import ScriptedGuard
+from haltline.schemas.events import Outcome
 from tests.builders import cases
-from tests.interventions.agent.attempts import hint, of, outcomes
+from tests.interventions.agent.attempts import hint, outcomes
 
 
 def allowed(session: FrameworkSession, call_id: str | None = "c1", **args: Any) -> Allowed:
@@ -25,18 +22,9 @@ def allowed(session: FrameworkSession, call_id: str | None = "c1", **args: Any) 
     return verdict
 
 
-def test_a_subagents_session_is_below_and_has_the_effects_which_are_checked() -> None:
-    guard = ScriptedGuard()
-    below = FrameworkSession(guard, effects={"work": "write"}).subagent(session_id="below")
-    allowed(below)
-    (event,) = of(guard, Kind.PROPOSED)
-    assert (event.session_id, event.parent_session_id, event.effect) == ("below", "scripted", Effect.WRITE)
-    guard.kill()
-    for stopped in (lambda: below.before("c2", "work"), below.before_turn):
-        with pytest.raises(Refused):
-            stopped()
+def test_an_effect_is_checked() -> None:
     with pytest.raises(ValueError, match="effect: expected one of"):
-        FrameworkSession(guard, effects={"work": "harmless"})
+        FrameworkSession(ScriptedGuard(), effects={"work": "harmless"})
 
 
 def test_the_hint_of_a_call_without_a_result_comes_with_the_next_one_and_once() -> None:
@@ -77,15 +65,6 @@ def test_of_too_many_open_calls_the_oldest_counts_as_unknown(monkeypatch: pytest
     assert outcomes(guard) == [Outcome.UNKNOWN]
     session.end()
     assert outcomes(guard) == [Outcome.UNKNOWN] * 4
-
-
-def test_where_arguments_cannot_be_changed_the_call_is_denied_and_has_an_end() -> None:
-    guard = ScriptedGuard(lambda e: decision(Level.NUDGE, e, arguments={"path": "safe"}))
-    verdict = FrameworkSession(guard, changes_arguments=False).before("c1", "work", {"path": "/"})
-    assert isinstance(verdict, Denied)
-    assert verdict.code == "arguments_not_changed"
-    assert verdict.text == 'This call is only allowed with other arguments: {"path": "safe"}'
-    assert outcomes(guard) == [Outcome.ERROR]
 
 
 @cases(

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from haltline.interventions.agent.testing import decision
 from haltline.schemas.decisions import Decision, Level
-from haltline.schemas.events import ActionEvent, Outcome
+from haltline.schemas.events import ActionEvent
 
 LEAF = st.none() | st.booleans() | st.integers(-5, 5) | st.sampled_from(("tools/call", "tools/list", "rm", "2.0", ""))
 NAMES = st.sampled_from(
@@ -33,19 +33,10 @@ CALLS = {
 }
 """Calls of tools, as some reader would take them; one that is refused never reaches the server."""
 
-ENDS = [("read_file", Outcome.OK), ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), *[("read_file", Outcome.OK)] * 3]
-"""How the calls of `six_calls` end, where the worker answers as `say`."""
-REACHED = ["read a", "read hint", "read goal", "read älter"]
-"""Those of them that reach the server."""
-
 
 def say(event: ActionEvent) -> Decision | Level:
     if event.action == "mcp__files__tidy":
         return decision(Level.BLOCK, event, code="destructive_volume", message="Not that.")
-    if event.args == {"path": "hint"}:
-        return decision(Level.NUDGE, event, message="Think again.")
-    if event.args == {"path": "goal"}:
-        return decision(Level.REINFORCE, event, message="Go back.\nThe original request: tidy up")
     if event.args == {"path": "other"}:
         return decision(Level.NUDGE, event, arguments={"path": "älter"})
     return Level.ALLOW
@@ -54,16 +45,3 @@ def say(event: ActionEvent) -> Decision | Level:
 def heard(result: Any) -> tuple[bool, list[str]]:
     """Return whether a result is an error, and its texts."""
     return bool(result.is_error), [block.text for block in result.content if block.type == "text"]
-
-
-async def six_calls(client: Any) -> None:
-    """Make six calls and check their results, with a worker that answers like `say`."""
-    tools = {"a": "read_file", "/": "tidy", "b": "fail", **dict.fromkeys(("hint", "goal", "other"), "read_file")}
-    results = [heard(await client.call_tool(name, {"path": path})) for path, name in tools.items()]
-    read, tidy, fail, hinted, reminded, changed = results
-    assert read == (False, ["text of a"])
-    assert tidy == (True, ["destructive_volume: Not that."])
-    assert fail[0] is True
-    assert hinted == (False, ["text of hint", "haltline: Think again."])
-    assert reminded == (False, ["text of goal", "haltline: Go back.\nThe original request: tidy up"])
-    assert changed[1][0] == "text of älter"

@@ -1,8 +1,6 @@
-"""A server of the official SDK with a few tools; it writes every call that reaches it to the file that is named."""
+"""A server of the official SDK with a few tools."""
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Annotated
 
 from mcp.server import MCPServer
@@ -29,12 +27,3 @@ def server_of(reached: Callable[[str], object]) -> MCPServer:
         raise ValueError(f"no such file: {path}")
 
     return server
-
-
-def write(what: str) -> None:
-    with Path(sys.argv[1]).open("a", encoding="utf-8") as file:
-        file.write(f"{what}\n")
-
-
-if __name__ == "__main__":
-    server_of(write).run()

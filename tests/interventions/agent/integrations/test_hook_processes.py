@@ -276,13 +276,6 @@ def test_the_installed_command_asks_the_companion_and_starts_one_where_there_is_
     assert "deny" in run("").stdout, "a call without a name cannot be read"
 
 
-def test_a_companion_ends_when_no_hook_comes(folder: Path) -> None:
-    claude = ClaudeCode(folder, NOWHERE, HALTLINE_HOOK_IDLE_S="0.05")
-    claude.options = ["--local"]
-    assert claude.pre("Read") == {}
-    wait_until(lambda: not claude.services(), "the service has ended")
-
-
 def test_a_user_whose_broker_is_away_is_told_once(folder: Path) -> None:
     claude = ClaudeCode(folder, NOWHERE, HALTLINE_BUDGET_S="0.1", HALTLINE_START_BUDGET_S="0.1")
     messages = [claude.pre("Read", f"t{number}").get("systemMessage", "") for number in range(2)]

@@ -14,8 +14,7 @@ from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.events import Kind, Novelty, Outcome
-from tests.builders import cases
-from tests.interventions.agent.attempts import block, hint, list_instead, of
+from tests.interventions.agent.attempts import list_instead, of
 
 SETTINGS = GuardSettings(bootstrap="scripted", mode="blocking", budget_s=0.05, approval_wait_s=0)
 
@@ -66,30 +65,11 @@ class Hooks:
         return [(e.kind, e.outcome) for e in self.guards[session_id].events]
 
 
-REASON = "haltline stopped this session: 3 deletes. A person has to release it."
-CHANGED = {"updatedInput": {"command": "ls -l"}, "permissionDecisionReason": "Only this way."}
-CHANGED |= {"additionalContext": "Only this way."}
-
-
-@cases(
-    "verdict, mode, expected",
-    {
-        "a hint reaches the model": (hint, "default", {"additionalContext": "Think again."}),
-        "a kill denies the call": (
-            lambda e: decision(
-                Level.KILL, e, reason="loop_detected, 3 deletes",
-                message="This session was stopped. A person has to release it.",
-            ), "default",
-            {"permissionDecision": "deny", "permissionDecisionReason": REASON},
-        ),
-        "changed arguments are shown to the user": (list_instead, "default", {"permissionDecision": "ask", **CHANGED}),
-    },
-)  # fmt: skip
-def test_a_proposed_call_is_answered(verdict: Verdict, mode: str, expected: dict[str, Any]) -> None:
-    answer = Hooks(verdict).pre(permission_mode=mode)
-    assert answer.pop("hookSpecificOutput") == {"hookEventName": "PreToolUse", **expected}
-    ends_the_turn = {"continue": False, "stopReason": REASON}
-    assert answer == (ends_the_turn if REASON in expected.values() else {})
+def test_changed_arguments_are_shown_to_the_user() -> None:
+    changed = {"permissionDecision": "ask", "updatedInput": {"command": "ls -l"}}
+    changed |= dict.fromkeys(("permissionDecisionReason", "additionalContext"), "Only this way.")
+    answer = Hooks(list_instead).pre(permission_mode="default")
+    assert answer == {"hookSpecificOutput": {"hookEventName": "PreToolUse", **changed}}
 
 
 def test_calls_and_their_ends_are_reported_under_claude_codes_own_ids() -> None:
@@ -130,16 +110,6 @@ def test_a_subagent_is_a_session_below_its_agents_and_each_ends_at_the_latest_wi
     assert hooks.published("s1")[-1] != (Kind.SESSION_ENDED, None)
     hooks("SessionEnd", reason="exit")
     assert {hooks.published(s)[-1] for s in ("s1", "s1/a7", "s1/a8")} == {(Kind.SESSION_ENDED, None)}
-
-
-@pytest.mark.parametrize("verdict", [Level.ALLOW, block], ids=["allowed", "refused"])
-def test_a_hint_between_two_calls_is_delivered_once_with_the_next_whatever_becomes_of_it(verdict: Verdict) -> None:
-    hooks = Hooks(verdict)
-    hooks("SessionStart")
-    for _ in range(2):  # delivered twice
-        hooks.guards["s1"].send(decision(Level.NUDGE, hooks.guards["s1"].events[0], message="Read the task again."))
-    answers = [hooks.pre(call_id=call_id) for call_id in ("t1", "t2")]
-    assert [str(answer).count("Read the task again.") for answer in answers] == [1, 0]
 
 
 @pytest.mark.parametrize("event", ["UserPromptSubmit", "PostToolUse", "PostToolBatch", "Stop"])
@@ -202,12 +172,6 @@ def test_a_killed_session_that_begins_again_asks_anew_whether_it_was_released() 
 def test_a_hook_that_cannot_be_read_says_where(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"hook: \w+: expected a text, got"):
         asyncio.run(Hooks().sessions.answer({"hook_event_name": "PreToolUse"} | fields))
-
-
-def test_half_a_surrogate_pair_in_a_call_is_read() -> None:
-    hooks = Hooks(Level.ALLOW)
-    hooks.pre(tool_input={"command": "rm -rf x # \ud83d"}, call_id="")
-    assert [event.args for event in of(hooks.guards["s1"], Kind.PROPOSED)] == [{"command": "rm -rf x # ?"}]
 
 
 TOKEN = "gh" + "p_" + "aB3dE5fG7hJ9kL1mN2pQ4rS6tU8vW0xYzZ12"

@@ -30,7 +30,7 @@ from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.builders import cases, some
-from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, ENDS, REACHED, heard, say, six_calls
+from tests.interventions.agent.integrations.mcp_cases import CALL, CALLS, heard, say
 from tests.interventions.agent.integrations.mcp_server import server_of as files_server
 from tests.interventions.agent.stand_in import StandIn, third_delete_kills
 from tests.waiting import wait_until
@@ -96,10 +96,14 @@ def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, h
         async with serving(app) as url, behind(url, guards) as address, Client(address, mode=mode) as client:
             tools = await client.list_tools()
             assert sorted(tool.name for tool in tools.tools) == ["fail", "read_file", "tidy"]
-            await six_calls(client)
+            made = (("read_file", "a"), ("tidy", "/"), ("fail", "b"), ("read_file", "other"))
+            read, tidy, fail, changed = [heard(await client.call_tool(tool, {"path": path})) for tool, path in made]
+        assert (read, fail[0], changed[1][0]) == ((False, ["text of a"]), True, "text of älter")
+        assert tidy == (True, ["destructive_volume: Not that."])
 
     asyncio.run(run())
-    assert (reached, guards.ends()) == (REACHED, ENDS)
+    ends = [("read_file", Outcome.OK), ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), ("read_file", Outcome.OK)]
+    assert (reached, guards.ends()) == (["read a", "read älter"], ends)
     made = [e.output_novelty for e in guards.events if e.kind is Kind.COMPLETED and e.outcome is not Outcome.REFUSED]
     assert sorted(end.results for end in made if end is not None) == list(range(len(made)))
     proposed = {e.action: e.effect for e in guards.events if e.kind is Kind.PROPOSED}
