@@ -6,7 +6,8 @@ import typer
 def hook(ctx: typer.Context) -> None:
     """Answer a hook of Claude Code, Codex, Gemini CLI, Cline or opencode.
 
-    `install` and `uninstall` change the agent's settings, `release` lets a stopped session go on.
+    `install` and `uninstall` change the agent's settings, `status` lists hooks and stopped sessions, and `release` lets
+    one go on.
 
     Example: haltline hook install --local
     """

@@ -49,6 +49,8 @@ class Begin(Part):
     task: Task | None = None
     prompt: str | None = None
     """What the user asks for; it is not published."""
+    reports: bool = False
+    """Calls are proposed after they were made, as a log tells them: none waits, or is refused for lack of a verdict."""
     checkpoints: str | None = None
     """The folder whose files a roll-back restores, on the service's machine; a git work tree or any other folder."""
     lease_s: Annotated[float, Field(ge=1, le=86_400)] = LEASE_S
@@ -86,6 +88,8 @@ class End(_OfSession):
     error: str | None = None
     outcome: Literal[Outcome.OK, Outcome.ERROR, Outcome.TIMEOUT, Outcome.UNKNOWN] | None = None
     """None: `error` if there is one, else `ok`."""
+    children: Annotated[tuple[Id, ...], Field(max_length=1000)] = ()
+    """Sessions that were stopped with this one, if it was killed."""
 
 
 class Turn(_OfSession):

@@ -19,6 +19,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient
 
+from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.topics import Topics
 from haltline.streams.kafka.topics import create_topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
@@ -139,6 +140,7 @@ def no_client_outlives_its_module(request: pytest.FixtureRequest) -> Iterator[No
 def own_state_folder(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A session that one test stops is not stopped in another one of the same name, nor in the user's home."""
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.getbasetemp() / "state" / uuid.uuid4().hex))
+    forget_kills()  # of tests before, in this process
 
 
 _OF_ALL_TESTS: list[int] = []

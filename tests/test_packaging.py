@@ -81,6 +81,7 @@ def built(tree: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, P
     return sdist, wheel
 
 
+@pytest.mark.wide  # builds the package, as a release does
 def test_a_package_index_would_take_the_wheel_that_holds_every_file_of_every_package(
     built: tuple[Path, Path], tree: Path
 ) -> None:
@@ -92,6 +93,7 @@ def test_a_package_index_would_take_the_wheel_that_holds_every_file_of_every_pac
     assert sorted(actual - expected) == ["haltline/__init__.py", "haltline/py.typed", "haltline/testing.py"]
 
 
+@pytest.mark.wide  # builds the package, as a release does
 def test_the_sdist_holds_the_package_as_files_and_nothing_else_of_the_repository(
     tree: Path, built: tuple[Path, Path]
 ) -> None:

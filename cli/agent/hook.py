@@ -29,13 +29,15 @@ usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix T
                      [--client-config FILE]
        haltline hook install [--for AGENT] [--settings FILE] [--dry-run] [the options above]
        haltline hook uninstall [--for AGENT] [--settings FILE] [--dry-run]
+       haltline hook status
        haltline hook release SESSION
 
 Reads one hook of an agent (claude-code, codex, gemini-cli, cline or opencode) as JSON on standard input, publishes
 it as an event, and answers a call with the decision: with --local that of this machine, else a worker's. `install`
-adds the hook to the agent's settings in this folder and shows the change, `uninstall` undoes it. `release` lets a
-session go on that was stopped with --local. For a release, an uninstall and other options of an installed hook, a
-person types a code that the terminal shows; a process below an agent is refused.
+adds the hook to the agent's settings in this folder and shows the change, `uninstall` undoes it. `status` lists where
+hooks are installed, and the sessions that are stopped. `release` lets a session go on that was stopped with --local.
+For a release, an uninstall and other options of an installed hook, a person types a code that the terminal shows; a
+process below an agent is refused.
 The options, and all other settings of a guard, can be set in the environment as well (HALTLINE_BOOTSTRAP ...), or in
 the user's ~/.config/haltline/haltline.toml; a haltline.toml of the working directory is not read.
 HALTLINE_HOOK_APPROVAL=ask: the user of the terminal answers calls that need an approval; deny: they are refused.
@@ -57,6 +59,10 @@ def main(arguments: list[str]) -> int:
     if "-h" in arguments or "--help" in arguments:
         print(_USAGE, end="")
         return 0
+    if arguments[:1] == ["status"]:
+        from haltline.cli.agent import hook_status
+
+        return hook_status.main(arguments[1:])
     if arguments[:1] == ["release"]:
         return _release(arguments[1:])
     raw = sys.stdin.buffer.read(MAX_BYTES + 1)

@@ -12,7 +12,6 @@ import typer
 from haltline.cli.cluster import with_guard
 from haltline.cli.common import Exit, fail
 
-_OPTIONS = {"bootstrap": "--bootstrap", "topic_prefix": "--prefix"}
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
@@ -51,7 +50,7 @@ def mcp_proxy(
     if bool(server) == (url is not None):
         got = "both" if server else "none"
         fail(f"mcp-proxy: expected the command of a server after --, or --url; got {got}", Exit.USAGE)
-    from haltline.cli.agent.reaching import Reach, session_in
+    from haltline.cli.agent.reaching import Reach, options_of, session_in
     from haltline.interventions.agent.integrations.mcp_proxy import Proxy
     from haltline.interventions.agent.service.client import ServiceSession
     from haltline.interventions.agent.settings import GuardSettings, read_named_values
@@ -60,7 +59,7 @@ def mcp_proxy(
     actions = f"mcp__{name}__" if name else ""
     one_session = "session_id" in given or "HALTLINE_SESSION_ID" in os.environ
     try:
-        reach = Reach({option: given[of] for of, option in _OPTIONS.items() if of in given}, os.environ)
+        reach = Reach(options_of(given), os.environ)
         environ = {"HALTLINE_MODE": "blocking"} | dict(reach.environ)
         settings = with_policy_read(GuardSettings.from_env(environ))  # checked at the start
         own = {"session_id": uuid.uuid4().hex} | session_in(os.environ)

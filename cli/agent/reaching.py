@@ -4,7 +4,6 @@ import contextlib
 import fcntl
 import os
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Mapping
@@ -32,6 +31,12 @@ class Unanswered(OSError):
     """The service gave no answer; the message is the reason."""
 
 
+def options_of(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the options of the service among a command's settings of a guard."""
+    names = {"bootstrap": "--bootstrap", "topic_prefix": "--prefix"}
+    return {option: given[name] for name, option in names.items() if name in given}
+
+
 def session_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what the environment says of the session, as fields of `begin`."""
     return {name: value for variable, name in _OF_SESSION.items() if (value := environ.get(variable))}
@@ -39,6 +44,8 @@ def session_in(environ: Mapping[str, str]) -> dict[str, str]:
 
 def start(path: str, why: str, environ: Mapping[str, str]) -> None:
     """Start a service and wait until it answers; of several started at once, one stays. Raises Unanswered."""
+    import subprocess
+
     log = beside(path, "log")
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600), "wb") as out:
         process = subprocess.Popen(

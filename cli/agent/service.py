@@ -23,6 +23,7 @@ from haltline.interventions.agent.service.server import LINGERS_S, Server, locke
 from haltline.interventions.agent.service.sessions import Sessions
 from haltline.interventions.agent.service.verbs import Verbs
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.stored_sessions import StoredSessions, state_folder
 from haltline.interventions.agent.user_files import replace_file
 from haltline.schemas.policy import Policy
 
@@ -84,7 +85,7 @@ def server_of(path: Path, *, idle_s: float | None, why: str = "", verbs: Verbs |
         idle_s = min(idle_s, LINGERS_S)  # so that not every hook tries to start again
     if verbs is None:
         sessions = Sessions(_settings(why), MAX_SESSIONS, snapshots=True)
-        verbs = Verbs(sessions, haltline.__version__, why=why)
+        verbs = Verbs(sessions, haltline.__version__, why=why, stored=StoredSessions(state_folder(os.environ)))
     return Server(path, verbs, hooks, idle_s=idle_s)
 
 

@@ -49,8 +49,9 @@ def watch(
     """Run an agent that prints JSON lines; end it and its child processes when its session is killed.
 
     The agent prints like `claude --output-format stream-json` or `codex exec --json`; its output is passed on, and its
-    events are published. With --all nothing is run or stopped: what `haltline scan` would find is printed, one line
-    each; --notify and --policy are for that only. --bootstrap on its command line publishes what the agents do, too.
+    events are published; without a broker it is decided here. With --all nothing is run or stopped: what `haltline
+    scan` would find is printed, one line each; --notify and --policy are for that only. --bootstrap on its command line
+    publishes what the agents do, too.
 
     Exit codes: the agent's own (128 and the number of the signal that ended it); 90: it was stopped with all its
     processes; 91: it was stopped, and some of its processes still run; 2: the command or its configuration is wrong.
@@ -70,20 +71,23 @@ def watch(
 
 def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
     """Run the agent's command until it ends. Returns the exit code."""
+    from haltline.cli.agent.reaching import Reach, options_of, session_in
     from haltline.interventions.agent.settings import GuardSettings
     from haltline.interventions.agent.watch.watching import Watch
 
-    session = os.environ.get("HALTLINE_SESSION_ID") or uuid.uuid4().hex
+    begins = {"session_id": uuid.uuid4().hex} | session_in(os.environ)
+    begins |= {name: given[name] for name in ("agent_id", "session_id") if name in given}
     try:
-        settings = GuardSettings.from_env(**({"session_id": session} | given))
-        watching = Watch(
-            settings, grace_s=grace_s, on_advice=lambda advice: _say(f"{advice.code}: {advice.message}", 0)
-        )
+        reach = Reach(options_of(given), os.environ)
+        if not {"HALTLINE_BOOTSTRAP", "HALTLINE_MODE"} & reach.environ.keys():  # it decides here
+            reach = Reach({}, os.environ | {"HALTLINE_MODE": "local"})
+        GuardSettings.from_env(reach.environ)  # checked at the start
+        watching = Watch(reach, begins, grace_s=grace_s, on_hint=lambda hint: _say(f"hint: {hint}", 0))
     except (ValueError, OSError) as error:
         return _say(str(error), 2)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: watching.stop())
-    _say(f"session {settings.session_id}", 0)
+    _say(f"session {begins['session_id']}", 0)
     try:
         ended = watching.run(command)
     except OSError as error:

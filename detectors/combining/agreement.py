@@ -23,21 +23,10 @@ from haltline.schemas.events import Kind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.stored import Stored
 
-PARTS: Final = frozenset(
-    {
-        "cycle",
-        "duplicate_acts",
-        "environment_gone",
-        "error_repetition",
-        "fruitless_search",
-        "fruitless_waits",
-        "invented_data",
-        "monologue",
-        "repetition",
-        "silent_shell",
-        "stagnation",
-    }
-)
+PARTS: Final = frozenset((
+    "cycle", "duplicate_acts", "environment_gone", "error_repetition", "fruitless_search", "fruitless_waits",
+    "invented_data", "monologue", "repetition", "silent_shell", "stagnation",
+))  # fmt: skip
 """The rules that look for a lack of progress. Not `polling`: what waits may be slow, and is slowed down."""
 
 _SAME_FACT: Final = {"repetition": "error_repetition"}

@@ -11,9 +11,9 @@ run time. The docstring of each module lists what it misses. The analysis reads 
 protection against deliberate obfuscation.
 """
 
-from haltline.detectors.commands.creations import creations, may_create
+from haltline.detectors.commands.creations import creations
 from haltline.detectors.commands.model import Badness, Destruction
-from haltline.detectors.commands.opposites import made_elsewhere
+from haltline.detectors.commands.opposites import made_elsewhere, may_create
 from haltline.detectors.commands.reading import (
     begins_with_program,
     code_destructions,

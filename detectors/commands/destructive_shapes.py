@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
 from haltline.detectors.commands.model import ActEffect, Destruction, listed
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.tool_name_severity import badness
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
@@ -25,10 +26,7 @@ _NAMES = ("name", "tool_name", "tool", "tool_slug", "recipient_name", "function_
 _HOLDS_NAME = frozenset(_NAMES)
 _ARGUMENTS = ("with", "arguments", "args", "parameters", "params", "input", "tool_input", "kwargs", "payload", "body")
 _LISTS = listed("calls tool_uses tool_calls invocations steps operations requests actions batch tasks")
-_OPERATIONS = listed("""
-    operation op action verb mode command method http_method operation_name request_type intent operation_id request
-    endpoint rpc procedure action_type operation_type command_name api_method
-""")  # fmt: skip
+_OPERATIONS = tuple(words_of("arguments that name an operation"))
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = tools.arguments("place")
 _ALONE = frozenset(("terminate", "retire", "evict"))
@@ -38,17 +36,13 @@ _STATES = ("status", "state", "lifecycle", "visibility", "ensure")
 _GONE = frozenset(("absent", "deleted", "removed", "destroyed", "trashed", "purged", "dropped"))
 _FLAGS = frozenset(("deleted", "is_deleted", "isdeleted", "removed", "is_removed", "destroyed", "purged", "delete"))
 TELLING = frozenset((
-    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, "statements", "queries", "json",
-    "options", "headers", "value", "fields", "url", "rows", "aktion", "accion", "acao", "azione", "actie", "befehl",
-    "operationId", "operation_id", "vorgang", "orden", "comando", "ordre", "commande", "do", "type", "cmd", "what",
-    "task", "event", "route", "fn",
+    *_NAMES[1:], *_ARGUMENTS, *_LISTS, *_OPERATIONS, *TEXTS, *_STATES, *_FLAGS, *words_of("arguments of shapes"),
 ))  # fmt: skip
 """The arguments that the shapes need; a call with none of them has no shape."""
 _VERB_FIELDS = frozenset(("do", "type", "cmd", "event", "task", "what"))
 """Arguments that name the operation of an otherwise unknown tool."""
 _ONE_WORD = re.compile(r"[^\W\d][\w.:-]*")
-_TELLS = frozenset(("log", "track", "filter", "record", "emit", "report", "sort", "event", "notify", "feedback",
-                    "analytics", "capture", "identify", "webhook"))  # fmt: skip
+_TELLS = words_of("words of tools that report")
 """Words in names of tools that report what happened elsewhere."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
@@ -61,7 +55,6 @@ _PROSE = frozenset(tools.arguments("prose"))
 """Arguments whose text is for people, or for storage."""
 _REMOVAL = re.compile(r"\A\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
 _PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")
-_REQUEST_LINE = re.compile(r"\A(?:\s*DELETE\s+(?P<place>\S+)(?:\s+HTTP/\S+)?\s*\Z|\s*DELETE\s+(?P<place_>\S+)\s+HTTP/)")
 _OVERRIDE = frozenset(("x_http_method_override", "x_http_method", "x_method_override"))
 _DELETING_PLACE = re.compile(
     r"/(?:delete|remove|destroy|purge|drop|truncate|wipe|_delete_by_query)/?(?:[?#].*)?$",
@@ -244,7 +237,7 @@ def _named_verb(name: str, value: Any, action: str) -> str:
 
 def http_delete(args: JsonObject, objects: Sequence[Mapping[str, Any]]) -> str:
     """Return the URL of a deleting request, by its method or its path; empty if it deletes nothing."""
-    return (_deleted_by_method(args, objects) or _deleted_by_path(args) or _deleted_by_line(args))[:MAX_ID_CHARS]
+    return (_deleted_by_method(args, objects) or _deleted_by_path(args))[:MAX_ID_CHARS]
 
 
 def _place(args: Mapping[str, Any]) -> str:
@@ -277,12 +270,6 @@ def _deleted_by_path(args: JsonObject) -> str:
         about = ",".join(str(leaf) for leaf in leaves(decoded(args.get("json") or args.get("body"))))
         return f"{place} {about}".strip()
     return ""
-
-
-def _deleted_by_line(args: JsonObject) -> str:
-    request = next((args[name] for name in ("request", "route", "endpoint", "operation") if name in args), None)
-    line = _REQUEST_LINE.match(request) if isinstance(request, str) else None
-    return str(line["place"] or line["place_"]) if line is not None else ""
 
 
 def _is_change(args: JsonObject) -> bool:

@@ -11,7 +11,7 @@ from msgspec.structs import replace as replaced
 
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.paths import badness
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.finder import find_deletes, find_results
 from haltline.detectors.commands.shell.invocation import Invocation
@@ -27,14 +27,8 @@ _SILENT = frozenset((":", "true", "false", "break"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
 _BELOW_TEMPORARY = tuple(f"{place}/" for place in sorted(_TEMPORARY))
 _TRASH = re.compile(r"(?:^|/)\.?Trash(?:es|-\d+)?(?:/|$)")
-AWK_NEVER = re.compile(r"\A\s*+(?:(?:BEGIN\s*+|END\s*+)?\{\s*\}|F?NR\s*(?:<\s*[01]|==\s*0)|0|!1|1\s*==\s*0)\s*(?:\s|$)")
-"""Programs of awk that print no line."""
-_PUT_OUT_NOTHING = {
-    **dict.fromkeys(("head", "tail"), re.compile(r"\A.*-(?:c|n|-bytes|-lines)[= ]?0")),
-    **dict.fromkeys(("awk", "gawk", "mawk"), AWK_NEVER),
-    **dict.fromkeys(("sed", "gsed"), re.compile(r"(?:d|1,\$d)(?:\s|$)|(?:-n|--quiet)\s(?:\s|$)")),
-    "jq": re.compile(r"(?:-n\s+)?empty\b|-n\s+(?:\{\}|\[\]|null)$"),
-    **dict.fromkeys(("grep", "egrep", "rg"), re.compile(r"\A-\w*v\w*\s+(?:\.\*?|\^|)(?:\s|$)")),
+_SILENT_WITH = {
+    name: re.compile(rf"\A(?:{pattern})") for names, pattern in cells_of("silent") for name in names.split(",")
 }
 """Arguments with which a program prints nothing."""
 _READERS = words_of("filters without other effects")
@@ -104,13 +98,6 @@ def _rm(invocation: Invocation) -> Iterator[Destruction]:
         if not everything and _LOG.fullmatch(lost.target.removeprefix("path=")) is not None:
             lost = replace(lost, badness=min(lost.badness, Badness.SCRATCH))
         yield lost
-
-
-def _rmdir(invocation: Invocation) -> Iterator[Destruction]:
-    # Removes empty directories only, so it is at most PLAIN.
-    for operand in invocation.options().operands:
-        lost = lost_path("rmdir", invocation, operand)
-        yield Destruction(lost.verb, lost.target, min(lost.badness, Badness.PLAIN))
 
 
 def _mv(invocation: Invocation) -> Iterator[Destruction]:
@@ -190,7 +177,6 @@ def _is_empty(invocation: Invocation) -> bool:
 
 TOOLS: Mapping[str, Callable[[Invocation], Iterator[Destruction]]] = {
     "rm": _rm,
-    "rmdir": _rmdir,
     "tar": _tar,
     "tee": _tee,
     "sponge": _tee,
@@ -242,10 +228,9 @@ def _reads_it(invocation: Invocation, target: str) -> bool:
 
 def _writes_nothing(invocation: Invocation) -> bool:
     return (
-        (invocation.name == "type" and invocation.argv[1:] == ("nul",))
-        or (
-            invocation.name in _PUT_OUT_NOTHING
-            and _PUT_OUT_NOTHING[invocation.name].match(" ".join(invocation.argv[1:])) is not None
+        (
+            invocation.name in _SILENT_WITH
+            and _SILENT_WITH[invocation.name].match(" ".join(invocation.argv[1:])) is not None
         )
         or not invocation.argv
         or (invocation.name in _SILENT and len(invocation.argv) == 1)

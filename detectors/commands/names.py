@@ -10,7 +10,9 @@ _PRODUCTION = re.compile(
 )
 _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
 _SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
-_FOR_TESTS = re.compile(r"(?<![a-z])(?:tests?(?:ing)?|e2e|ci|fixtures?|pr-?\d{1,6})(?![a-z])", re.ASCII)
+_FOR_TESTS = re.compile(
+    r"(?<![a-z])(?:tests?(?:ing)?|e2e|ci|fixtures?|(?:pr|preview|review)-?\d{1,6})(?![a-z])", re.ASCII
+)
 _BACKUP = re.compile(r"\A(?:backup|(?:[a-z]+[-_.])?backups)", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
 

@@ -12,40 +12,31 @@ from itertools import islice
 
 from msgspec.structs import replace
 
+from haltline.detectors.commands.creations import may_create as may_create_here
 from haltline.detectors.commands.model import LOSSES, MADE_AGAIN, MAX_COMMAND_CHARS, cached_by_text, placed
 from haltline.detectors.commands.reading import losses_by
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
 
-_OPPOSITES = {
-    "create": ("delete", "rm", "destroy", "remove"),
-    "--create": ("--delete",),
-    "mb": ("rb",),
-    "mk": ("rm",),
-    "new": ("delete", "rm"),
-    "init": ("rm", "delete"),
-    "install": ("uninstall",),
-    "add": ("rm", "remove", "delete"),
-}
-_AGAIN = {
-    "up": ("destroy", "down"),
-    "deploy": ("destroy", "remove", "delete", "delete-stack"),
-    "apply": ("destroy",),
-    "converge": ("destroy",),
-    "upgrade": ("uninstall",),
-}
-"""Verbs that may only change what is there: they make again what the session destroyed before."""
+_ROWS = {verb: tuple(opposites.split()) for verb, opposites in cells_of("opposites")}
+_OPPOSITES = {verb: opposites for verb, opposites in _ROWS.items() if verb[0] != MADE_AGAIN}
+_AGAIN = {verb[1:]: opposites for verb, opposites in _ROWS.items() if verb[0] == MADE_AGAIN}
 _OF_WORD = {f"create{mark}": _OPPOSITES["create"] for mark in "-:"}
 """Of a verb inside of a word: `create-table`."""
-_MAY = re.compile(r"\b(?:create|mb|mk|new|init|install|add|up|deploy|apply|converge|upgrade)\b")
+_MAY = re.compile(rf"\b(?:{'|'.join(verb.strip('~-') for verb in _ROWS)})\b")
 _PROGRAMS = words_of("programs whose verbs have opposites")
 """Programs whose verbs have opposites; those that make files are read by `creations`."""
 _FORCED = {"rb": ("--force",), "down": ("-v",)}
 _WITH_A_TYPE = (("secret",), ("service",), ("svc",))
 _MAX_WORDS, _MAX_FOUND = 64, 32
 _OBJECT_STORES = ("aws=s3", "gcloud=storage/buckets/")
+
+
+def may_create(command: str) -> bool:
+    """Return False if a command line creates nothing, here or elsewhere, True if it has to be parsed."""
+    return may_create_here(command) or _MAY.search(command) is not None
 
 
 @cached_by_text

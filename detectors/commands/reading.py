@@ -33,9 +33,9 @@ from haltline.detectors.commands.script_files import (
     scripts_of_package,
     texts_written,
 )
-from haltline.detectors.commands.shell.carriers import recipes, schedule
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
+from haltline.detectors.commands.shell.runs import commands_in
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
@@ -190,7 +190,7 @@ def _of_command(  # noqa: PLR0912 - one case after another
         written.update(texts)
         for file, text in texts.items():
             if _SCHEDULES.search(file) is not None and depth < _MAX_DEPTH:
-                for line in schedule(text):
+                for line in commands_in("crontab", text):
                     yield from _of_command(_USER.sub("", line), cwd, depth + 1, work)
 
 
@@ -209,10 +209,10 @@ def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget
         for command in scripts_of_package(text):
             yield from _of_command(command, cwd, depth + 1, work)
     elif name in ("makefile", "gnumakefile", "justfile") or suffix == "mk":
-        for line in recipes(text):
+        for line in commands_in("make", text):
             yield from _of_command(line, cwd, depth + 1, work)
     else:
-        for line in schedule(text):
+        for line in commands_in("crontab", text):
             yield from _of_command(line, cwd, depth + 1, work)
         yield from _of_command(text, cwd, depth + 1, work)
 

@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from haltline.detectors.commands.effects import statements
-from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Badness, Destruction, listed
-from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
+from haltline.detectors.commands.model import LOSSES, MAX_COMMAND_CHARS, MAX_FOUND, Destruction, listed
 from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.sql_tokens import END, Token, excludes_nothing, tokens_of
 from haltline.detectors.commands.step_budget import StepBudget
@@ -25,19 +24,11 @@ _EXECUTING = words_of("words of SQL that run a text")
 """Words before texts that are executed. `SET @s = '...'` stores one for a `PREPARE`."""
 _MAX_TOKENS_OF_A_CALL = 64
 _PLACEHOLDER = re.compile(r"%(?:\d+\$)?[IsL]")
-_VERBS = frozenset(listed("drop truncate delete update alter create insert merge vacuum replace detach"))
+_VERBS = frozenset(listed("drop truncate delete update alter create"))
 _BEFORE_A_STATEMENT = frozenset(listed("detach begin then else loop as analyze do go declare explain"))
 _MAYBE = re.compile(r"drop|truncate|delete|update|overwrite|replace|vacuum|detach")
-_MODIFIERS = frozenset((
-    "temporary", "temp", "materialized", "foreign", "external", "unique", "public", "global", "concurrently", "or",
-    "replace", "transient", "dynamic", "iceberg", "nonclustered", "clustered", "fulltext", "spatial", "recursive",
-))  # fmt: skip
-_KINDS_OF_MANY_THINGS = frozenset(("database", "schema", "keyspace", "catalog", "tablespace", "owned", "dataset"))
-_KINDS = _KINDS_OF_MANY_THINGS | frozenset((
-    "table", "view", "index", "sequence", "function", "procedure", "trigger", "type", "user", "role", "extension",
-    "policy", "domain", "aggregate", "rule", "server", "publication", "subscription", "collection", "stage", "stream",
-    "pipe", "task", "warehouse", "share", "dictionary", "synonym", "package", "event", "snapshot", "volume", "model",
-))  # fmt: skip
+_MODIFIERS = words_of("words of SQL before a kind")
+_KINDS = statements.OF_MANY_THINGS | words_of("kinds of objects in databases")
 _NOT_DATA = frozenset(listed("constraint foreign primary index key default not identity check expression"))
 
 
@@ -46,10 +37,6 @@ _COMMITS = re.compile(r"\bcommit\b|\bend\s*;", re.IGNORECASE)
 _MAX_END_CHARS = 64
 _OF_ROWS = frozenset(("delete_rows", "delete_all_rows", "update_all_rows"))
 """Verbs that have no effect in a transaction that is rolled back, in any database."""
-_WORKING_STATE = re.compile(
-    r"(?:shopping_)?(?:cart|basket|wishlist|draft)s?(?:_(?:items?|lines?|rows?|entry|entries))?"
-)
-"""Tables whose single rows are tidied away: what was in a cart was not bought, and a draft was not sent."""
 
 
 def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple[Destruction, ...]:
@@ -60,7 +47,7 @@ def sql_destructions(statement: str, *, work: StepBudget | None = None) -> tuple
     renamed = dict(sql_renames(statement)) if found and "rename" in statement.lower() else {}
     if renamed:
         origins = {one: renamed[one.target].split("=", 1) for one in found if one.target in renamed}
-        found = {_lost(one.verb, *origins[one]) if one in origins else one: None for one in found}
+        found = {statements.loss(one.verb, *origins[one]) if one in origins else one: None for one in found}
     by_table = statements.acts(statement)
     if by_table:
         known = bool(found)  # the tokens describe the loss better
@@ -114,7 +101,8 @@ def _statements(text: str, depth: int, work: StepBudget) -> Iterator[Destruction
         end = next((i for i in range(at, min(at + _MAX_TOKENS_OF_A_STATEMENT, len(tokens))) if tokens[i] == END), at)
         if not work.take(10 + (end - at) // 2):
             return
-        yield from _READERS[tokens[at].text](tokens, at)
+        if tokens[at].text in _READERS:
+            yield from _READERS[tokens[at].text](tokens, at)
     if depth < _MAX_DEPTH:
         for before, token in pairwise(tokens):
             # DO $$ ... $$ and EXECUTE '...' execute their text. The body of a CREATE FUNCTION is not executed.
@@ -220,23 +208,8 @@ def _drop(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
     temporary = _word_at(tokens, at + 1) in ("temporary", "temp")
     kind, name, at = _object(tokens, at + 1)
     while name:
-        yield _lost(f"drop_{kind}", "database" if kind == "keyspace" else kind, name, temporary=temporary)
+        yield statements.loss(f"drop_{kind}", "database" if kind == "keyspace" else kind, name, temporary=temporary)
         name, at = _name(tokens, at + 1) if at < len(tokens) and tokens[at].text == "," else ("", at)
-
-
-def _lost(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bool = True) -> Destruction:
-    """Return a loss in a database; `whole`: of the object itself or all its contents."""
-    bad = Badness.PLAIN
-    if (
-        temporary
-        or name.startswith("#")
-        or (is_throwaway(name) and not is_production(name))
-        or (not whole and _WORKING_STATE.fullmatch(name.rpartition(".")[2]) is not None)
-    ):
-        bad = Badness.SCRATCH
-    elif whole and (is_production(name) or (kind in _KINDS_OF_MANY_THINGS and not is_for_tests(name))):
-        bad = Badness.SEVERE
-    return Destruction(verb, f"{kind}={name}", bad)
 
 
 def _truncate(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
@@ -245,7 +218,7 @@ def _truncate(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
         at += 1
     name, at = _name(tokens, at)
     while name:
-        yield _lost("truncate_table", "table", name)
+        yield statements.loss("truncate_table", "table", name)
         name, at = _name(tokens, at + 1) if at < len(tokens) and tokens[at].text == "," else ("", at)
 
 
@@ -277,8 +250,8 @@ def _update(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
 def _rows(verb: str, name: str, tokens: Sequence[Token], at: int) -> Destruction:
     condition = _condition(tokens, at)
     if condition is None or excludes_nothing(condition):
-        return _lost(f"{verb}_all_rows", "table", name)
-    return _lost(f"{verb}_rows", "table", name, whole=False)
+        return statements.loss(f"{verb}_all_rows", "table", name)
+    return statements.loss(f"{verb}_rows", "table", name, whole=False)
 
 
 def _condition(tokens: Sequence[Token], at: int) -> tuple[str, ...] | None:
@@ -316,7 +289,7 @@ def _alter(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
         elif depth == 0 and _word_at(tokens, at) == "delete" and _word_at(tokens, at + 1) == "where":
             yield _rows("delete", table, tokens, at + 1)
         elif _word_at(tokens, at) == "truncate" and _word_at(tokens, at + 1) in ("partition", "subpartition"):
-            yield _lost("truncate_partition", "table", table)
+            yield statements.loss("truncate_partition", "table", table)
         at += 1
 
 
@@ -324,72 +297,13 @@ def _dropped_part(tokens: Sequence[Token], at: int, table: str, before: Token) -
     if before.kind == "word" and before.text in ("column", "alter", "add"):
         return  # a column with that name
     if _word_at(tokens, at) in ("partition", "subpartition"):
-        yield _lost("drop_partition", "table", table)
+        yield statements.loss("drop_partition", "table", table)
         return
     while _word_at(tokens, at) in ("column", "columns", "if", "exists"):
         at += 1
     name, _ = _name(tokens, at)
     if name:
-        yield _lost("drop_column", "column", f"{table}.{name}")
+        yield statements.loss("drop_column", "column", f"{table}.{name}")
 
 
-def _create(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """CREATE OR REPLACE TABLE: the previous table is lost."""
-    if _word_at(tokens, at + 1) == "or" and _word_at(tokens, at + 2) == "replace":
-        kind, name, _ = _object(tokens, at + 1)
-        if name and (kind == "table" or kind in _KINDS_OF_MANY_THINGS):
-            temporary = any(_word_at(tokens, i) in ("temporary", "temp") for i in range(at, at + 5))
-            yield _lost(f"replace_{kind}", kind, name, temporary=temporary)
-
-
-def _insert(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    if _word_at(tokens, at + 1) == "overwrite" and _word_at(tokens, at + 2) in ("table", "into"):
-        name, _ = _name(tokens, at + 3)
-        if name:
-            yield _lost("replace_table", "table", name)
-
-
-def _merge(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    name, end = _name(tokens, at + 2 if _word_at(tokens, at + 1) == "into" else at + 1)
-    last = min(len(tokens) - 1, end + _MAX_TOKENS_OF_A_STATEMENT)
-    while name and end < last and tokens[end] != END:
-        if _word_at(tokens, end) == "then" and _word_at(tokens, end + 1) == "delete":
-            yield _lost("delete_rows", "table", name, whole=False)
-            return
-        end += 1
-
-
-def _detach(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """ClickHouse's DETACH TABLE t PERMANENTLY."""
-    kind, name, after = _object(tokens, at + 1)
-    if name and _word_at(tokens, after) == "permanently":
-        yield _lost(f"detach_{kind}", kind, name)
-
-
-def _vacuum(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """Delta's VACUUM t RETAIN 0 HOURS removes the table's history."""
-    name, end = _name(tokens, at + 1)
-    if name and _word_at(tokens, end) == "retain" and _word_at(tokens, end + 1) == "0":
-        yield _lost("vacuum_table", "table", name)
-
-
-def _replace(tokens: Sequence[Token], at: int) -> Iterator[Destruction]:
-    """REPLACE TABLE of Delta; REPLACE INTO only changes rows."""
-    kind, name, _ = _object(tokens, at + 1)
-    if kind == "table" and name:
-        yield _lost("replace_table", "table", name)
-
-
-_READERS = {
-    "drop": _drop,
-    "truncate": _truncate,
-    "delete": _delete,
-    "update": _update,
-    "alter": _alter,
-    "create": _create,
-    "insert": _insert,
-    "merge": _merge,
-    "vacuum": _vacuum,
-    "detach": _detach,
-    "replace": _replace,
-}
+_READERS = {"drop": _drop, "truncate": _truncate, "delete": _delete, "update": _update, "alter": _alter}

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, ActEffect, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
@@ -30,10 +30,7 @@ _UNLESS = {
 """Programs, with the first word of what they do, that act on what is local or for tests unless an option is given."""
 _REMOTE_FLAGS = {"supabase": ("--linked",), "wrangler": ("--remote",)}
 _RECREATES = frozenset(("reset_database", "run_task", "prisma_db_push", "drizzle_kit_push"))
-_RESETS_WITH = frozenset((
-    "--settings", "--env", "--environment", "-e", "--stage", "--namespace", "-n", "--database", "--dbname", "--db",
-    "-d", "--profile", "--config",
-))  # fmt: skip
+_RESETS_WITH = words_of("options of what recreates a database")
 """Options of programs that recreate a database."""
 _TEST = r"(?:tests?|testing|e2e|ci|tmp|temp|scratch|sandbox|dummy|throwaway|:?memory:?|fixtures?|pr-?\d{1,6})"
 _DEVELOPMENT = r"(?:dev|devel|development|local|preview)"
@@ -64,10 +61,7 @@ _OF_A_FRAMEWORK = re.compile(
     re.IGNORECASE,
 )
 """`RAILS_ENV=test`, `DJANGO_SETTINGS_MODULE=app.settings.test`."""
-_OF_NO_FRAMEWORK = frozenset((
-    "aws", "gcloud", "gsutil", "az", "kubectl", "helm", "flux", "oc", "docker", "podman", "gh", "glab", "terraform",
-    "tofu", "psql", "mysql", "mongo", "redis-cli", "sqlcmd", "clickhouse-client",
-))  # fmt: skip
+_OF_NO_FRAMEWORK = words_of("programs of no framework")
 """Programs that do not read the environment of a framework."""
 _OF_APPLICATIONS = re.compile(
     r"\A(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|DATABASE_URL|DB_NAME|DB|DATABASE)=", re.IGNORECASE
@@ -79,23 +73,16 @@ _ADDRESS = re.compile(
 )
 """The address of a database: a file, or a server with the database's name."""
 _LESS_THAN_A_TABLE = frozenset(("delete_rows", "redis_del", "drop_view", "drop_index", "drop_function", "drop_trigger"))
-_OF_DATABASES = frozenset((
-    "postgres", "postgresql", "mysql", "mariadb", "mongodb", "mongodb+srv", "redis", "rediss", "sqlserver",
-    "cockroachdb", "clickhouse", "libsql",
-))  # fmt: skip
+_OF_DATABASES = words_of("schemes of databases")
 _NAMES_A_DATABASE = "--dbname"
 """An option of clients that also take the database as an operand."""
 _HOST_OPTIONS = frozenset(("-h", "--host", "--hostname"))
 _OF_CONNECTIONS = _HOST_OPTIONS | {"-u", "-U", "-p", "-P", "--user", "--username", "--port", "--password"}
 _NEAR = re.compile(rf"\A(?:{_LOCAL_HOST}|/.*|db|database|postgres|mysql|mariadb|redis|mongo|)", re.IGNORECASE)
-_CLUSTER_WIDE = ("k8s=namespace/", "k8s=persistentvolume/", "k8s=node/", "k8s=customresourcedefinition/",
-                 "k8s=storageclass/")  # fmt: skip
+_CLUSTER_WIDE = tuple(words_of("kinds in no namespace"))
 """What is in no namespace."""
 _OF_A_MACHINE = frozenset(("path=", "worktree=", "stash=", "device="))
-_NAMED = (
-    "container=", "helm=", "resource=", "k8s=", "image=", "network=", "volume=", "database=", "workspace=", "index=",
-    "topic=", "queue=",
-)  # fmt: skip
+_NAMED = tuple(words_of("kinds that are scratch by their name"))
 """Targets that are scratch by their own name."""
 _STACKS = ("stack=", "az=group/", "aws=cloudformation/", "dataset=", "vercel=", "branches=")
 _DEVELOPMENT_STACK = re.compile(rf"\A(?:.*[\W_])?{_DEVELOPMENT}\d*", re.IGNORECASE)
@@ -114,23 +101,15 @@ _OWN_SERVER = re.compile(
 _LITTLE = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
 _MAX_CHARS, _MAX_WORDS = 256, 256
 """The numbers of characters and words that are checked, which bound the time for any text."""
-_ARGUMENTS = ("database", "db", "dbname", "connection", "connection_string", "dsn", "schema", "environment", "env",
-              "namespace", "catalog", "stage", "mode", "context", "kube_context", "cluster_context")  # fmt: skip
+_ARGUMENTS = tuple(words_of("arguments that name an environment"))
 _DRY = ("dry_run", "dryRun", "dryrun", "preview", "simulate", "validate_only", "what_if")
 _TRUE, _FALSE = ("sandbox", "test_mode", "testmode", "is_test", "use_emulator", "local"), ("livemode", "live_mode")
 
 
-_PLACES = frozenset((
-    "--context", "--kube-context", "--kubecontext", "--kubeconfig", "--cluster", "--server", "--profile", "--project",
-    "--account", "--subscription", "-workspace", "--endpoint-url", "--endpoint", "--host", "--hostname",
-    "--bootstrap-server",
-))  # fmt: skip
+_PLACES = words_of("options that name a place")
 _PLACES_OF = {"docker": ("-H", "-c"), "firebase": ("-P",)}
 """Options, of any program and of one, that name where it acts."""
-_CLIENTS = frozenset((
-    "psql", "pgcli", "createdb", "dropdb", "mysql", "mysqladmin", "mycli", "mongo", "mongosh", "redis-cli", "usql",
-    "cockroach", "sqlcmd", "clickhouse-client",
-))  # fmt: skip
+_CLIENTS = words_of("clients of databases")
 _OF_CLIENTS = ("-h", "--port", "-P")
 _DATABASE_OPTIONS = frozenset(("-d", "--dbname", "--database", "--db", "-D"))
 _USUAL_PORTS = frozenset(("5432", "3306", "6379", "27017", "4566"))
@@ -138,8 +117,7 @@ _PLACE_VARIABLE = re.compile(
     r"\A(?:\w{1,60}_)?(?:PROFILE|CONTEXT|PROJECT|HOST|ENDPOINT_URL\w{0,40}|DATABASE_URL|KUBECONFIG|PGHOST|PGPORT|PGDATABASE)"
     r"=(?P<value>.+)"
 )
-_PLACE_ARGUMENTS = ("branch_id", "context", "kube_context", "cluster_context", "connection", "connection_string", "dsn",
-                    "host", "endpoint", "server", "profile", "environment", "env", "stage")  # fmt: skip
+_PLACE_ARGUMENTS = tuple(words_of("arguments that name a place"))
 _AUTHORITY = re.compile(
     r"\A(?:[\w+.-]{1,20}://)?(?:[^@/\s]{0,200}@)?(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{1,255})(?::(?P<port>\d{1,5}))?"
 )

@@ -79,11 +79,11 @@ def may_destroy(action: str, tool: KnownTool, hint: Effect | None, args: JsonObj
     )
 
 
-def runs_into_loss(act: Observed) -> bool:
+def runs_into_loss(act: Observed, classifier: Classifier) -> bool:
     """Return whether the text that an attempt executes may be destructive; usually takes only the prefilter."""
-    if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or act.written:
+    if act.tool.reading is not _SHELL or act.hint is _DESTRUCTIVE or (act.written and _may_run_written(act)):
         return True
-    return bool(destructions(act.text, cwd=act.cwd) or _by_statement_or_name(act))
+    return bool(destructions(act.text, cwd=act.cwd) or _by_statement_or_name(act) or classifier.acts(act.text, act.cwd))
 
 
 def _by_statement_or_name(act: Observed) -> tuple[Destruction, ...]:
@@ -323,19 +323,22 @@ def is_read_whole(text: str, reading: Reading, cwd: str | None) -> bool:
 
 def destroyed_by_files(act: Observed) -> tuple[Destruction, ...]:
     """Return the losses by files that the session wrote before and that an attempt runs."""
-    written = act.written
-    text = act.text
-    if act.tool.reading is not _SHELL or not any(
-        path.rpartition("/")[2].partition(".")[0] in text or path.endswith(("akefile", "justfile", "package.json"))
-        for path in written
-    ):
+    if act.tool.reading is not _SHELL or not _may_run_written(act):
         return ()
     found: list[Destruction] = []
-    for file in files_run(text, cwd=act.cwd):
-        for path, losses in written.items():
+    for file in files_run(act.text, cwd=act.cwd):
+        for path, losses in act.written.items():
             if path == file or (path[:1] != file[:1] and (path.endswith(f"/{file}") or file.endswith(f"/{path}"))):
                 found += [of_row(row) for row in losses if row[0] != "unread"]
     return tuple(dict.fromkeys(found))
+
+
+def _may_run_written(act: Observed) -> bool:
+    text = act.text
+    return any(
+        path.rpartition("/")[2].partition(".")[0] in text or path.endswith(("akefile", "justfile", "package.json"))
+        for path in act.written
+    )
 
 
 def known_as(destruction: Destruction, renamed: dict[str, str]) -> Destruction:

@@ -20,22 +20,9 @@ MAX_SUBJECT_CHARS = 120
 _BETWEEN = re.compile(r"[;&|(){}`\n]+|-exec(?:dir)?\s")
 _BEFORE_PROGRAM = frozenset(("do", "then", "else", "sudo", "xargs", "exec", "env", "nohup", "time", "!"))
 _CHANGING = set_of("programs that change files")
-_INSTALLS = re.compile(
-    r"\b(?:pip3?|conda|p?npm|yarn|apt|apt-get|brew|cargo|gem|poetry|uv|mix)\s+(?:\w+\s+)?"
-    r"(?:install|add|update|upgrade|remove|uninstall|sync|deps\.get)\b"
-)
 _INSTALLERS = texts_of("programs that install")
-_CHANGES_IF = {
-    "sed": re.compile(r"\bsed\s+(?:-\w+\s+){0,8}-\w*i"),
-    "perl": re.compile(r"\bperl\s+(?:-\w+\s+){0,8}-\w*i"),
-    "tar": re.compile(r"\btar\s+-?\w*x"),
-    "curl": re.compile(r"\bcurl\s[^|;&]{0,1000}\s-(?:o|O|X|d)\b"),
-    "git": re.compile(
-        r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+){0,8}(?:add|am|apply|checkout|cherry-pick|clean|clone|commit|merge|mv|pull|push"
-        r"|rebase|reset|restore|revert|rm|stash|switch)\b"
-    ),
-    **dict.fromkeys(_INSTALLERS, _INSTALLS),
-}
+_CHANGES_IF = {name: expression_of(f"files are changed by {name}") for name in ("sed", "perl", "tar", "curl", "git")}
+_CHANGES_IF |= dict.fromkeys(_INSTALLERS, expression_of("files are changed by an installer"))
 _MAKE_NEW = set_of("programs that look or make something new")
 _LOOKING = _MAKE_NEW | set_of("programs that only look")
 """Programs that change no file that was there before."""

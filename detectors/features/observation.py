@@ -122,7 +122,7 @@ class Observation(FailedCall):
         self.runs = tool.effect is _EXEC
         self.text = tool_classifier.text_of(self.args, tool) if self.runs else ""
         if self.text:
-            if self.is_attempt and not call_destructions.runs_into_loss(self):
+            if self.is_attempt and not call_destructions.runs_into_loss(self, self._classifier):
                 self.acts = self.irreversible = self.losses = ()
         elif not call_destructions.may_destroy(action, tool, self.hint, self.args):
             self.irreversible = self.losses = ()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from types import MappingProxyType
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -18,12 +18,7 @@ BuiltIn = Literal[
 
 SETS: Final[Mapping[RuleSet, tuple[BuiltIn, ...]]] = MappingProxyType(
     {
-        "all": (
-            "prevent_recursive_deletion",
-            "limit_file_operations",
-            "warn_external_network",
-            "modify_dangerous_pattern",
-        ),
+        "all": get_args(BuiltIn),
         "essential": ("prevent_recursive_deletion", "limit_file_operations"),
         "none": (),
     }

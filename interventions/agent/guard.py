@@ -26,6 +26,7 @@ from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, 
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
 from haltline.schemas.author_rules import RUN_STARTED
+from haltline.schemas.control import Stage
 from haltline.schemas.events import Effect, Kind, Task, Usage
 from haltline.schemas.payloads import Checkpoint
 
@@ -288,6 +289,14 @@ class Guard:
         """Report that settings of this guard have changed: a heartbeat with the file as its target."""
         self.start()
         self._gate.publish(Kind.HEARTBEAT, action="settings_changed", targets=[f"path={file}"])
+
+    def tell_children(self, children: Sequence[str]) -> None:
+        """Report sessions that were stopped with this one. No-op unless the session was killed."""
+        killed = self._gate.enforcer.killed
+        if killed is not None and children:
+            self._gate.publisher.acknowledge(
+                Stage.CHILDREN, killed.decision_id, killed.decided_at_ms, children=children
+            )
 
     def has_read(self, name: str, args: Mapping[str, Any], result: Any) -> None:
         """Report a call made by another process of this session, so that secrets of its result are recognized."""

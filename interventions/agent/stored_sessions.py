@@ -12,6 +12,8 @@ from haltline.interventions.agent.user_files import open_file, replace_file
 _OTHER_CLOCK_S: Final = 86_400.0
 GUARD: Final = ".guard"
 """The kind of the file in which a guard of mode `local` keeps a stop of its session."""
+ORDER: Final = ".order"
+"""The kind of the file in which the local service keeps that a session is held or killed."""
 
 
 def state_folder(environ: Mapping[str, str]) -> Path:
@@ -23,6 +25,14 @@ def state_folder(environ: Mapping[str, str]) -> Path:
 def is_own(descriptor: int) -> bool:
     """Return whether this user owns an open file or folder; on Windows, where homes have lists of access, always."""
     return not hasattr(os, "getuid") or os.fstat(descriptor).st_uid == os.getuid()
+
+
+def is_mine(file: Path) -> bool:
+    """Return whether this user owns a file."""
+    try:
+        return file.stat().st_uid == os.getuid()
+    except OSError:
+        return False
 
 
 class StoredSessions:
@@ -60,6 +70,10 @@ class StoredSessions:
         except OSError:
             return False
         return True
+
+    def files(self, kind: str) -> list[Path]:
+        """Return the files of this kind that this user owns."""
+        return [file for file in self._folder.glob(f"*{kind}") if not hasattr(os, "getuid") or is_mine(file)]
 
     def prepare(self) -> None:
         """Make the folder, for this user alone. Raises OSError if it is another user's."""

@@ -1,9 +1,6 @@
 """The audit sink as a process."""
 
-import gc
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from confluent_kafka import KafkaException
 from deltalake.exceptions import DeltaError
@@ -30,7 +27,7 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
     any case.
     """
     try:
-        with _seldom_collected(), telemetry(settings) as observer:
+        with telemetry(settings) as observer:
             sink = AuditSink(settings, table=table, observer=observer)
             with stopped_by_signals(sink.stop, "audit sink"):
                 sink.run()
@@ -40,14 +37,3 @@ def run_audit(settings: AuditSettings, *, table: AuditTable | None = None) -> in
         )
         return EXIT_FAILED
     return EXIT_OK
-
-
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Collect garbage rarely: records and rows have no cycles, and the search for them is a fifth of a sink's work."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)

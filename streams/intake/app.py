@@ -6,6 +6,7 @@ refused as a whole. Verdicts come from a guard for each session, with the usual 
 
 import asyncio
 import math
+import os
 import time
 import uuid
 from collections import defaultdict
@@ -26,6 +27,7 @@ from haltline.interventions.agent.service.problems import Bad, Busy, TooOften, o
 from haltline.interventions.agent.service.sessions import MakeGuard, Sessions
 from haltline.interventions.agent.service.verbs import Verbs
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.stored_sessions import StoredSessions, state_folder
 from haltline.schemas import cloudevents, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.intake import otlp
@@ -88,7 +90,8 @@ class Intake:
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
         self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode, snapshots=is_local)
         self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
-        self.verbs = Verbs(self._sessions, haltline.__version__, count=self._calls.count)
+        stored = StoredSessions(state_folder(os.environ)) if is_local else None
+        self.verbs = Verbs(self._sessions, haltline.__version__, stored=stored, count=self._calls.count)
         self._streams: set[asyncio.Task[Any] | None] = set()
         self._repeated: dict[Key, Repeated] = defaultdict(Repeated)
         self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)

@@ -7,12 +7,16 @@ import signal
 import sys
 import threading
 from collections.abc import AsyncIterator
+from typing import Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from haltline.streams.intake.connections import Bounded, Connections
 from haltline.streams.intake.tls import HANDSHAKE_WITHIN_S, ServerTls
+
+_LINGERS_S: Final = 2.0
+"""How long the rest of a refused body is read, so that its client reads the answer. A stop waits for it."""
 
 
 def serve(
@@ -45,7 +49,7 @@ async def listening(
 ) -> AsyncIterator[str]:
     """Serve the application in a block, which gets the address. Raises OSError when the port is not available."""
     app.middlewares.insert(0, _tracking(connections))
-    runner = web.AppRunner(app, access_log=None, handler_cancellation=cancels)
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=cancels, lingering_time=_LINGERS_S)
     await runner.setup()
     server = None
     try:

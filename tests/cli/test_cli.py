@@ -10,6 +10,7 @@ from typer.testing import CliRunner, Result
 from haltline.cli.app import app
 from haltline.cli.common import Exit, ago, duration
 from haltline.schemas import wire
+from haltline.schemas.agent_service import json_schema
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.topics import Topics
 from haltline.streams.local.embedded_broker import EmbeddedBroker
@@ -227,7 +228,7 @@ def test_tail_of_a_session_as_json_leaves_the_others_out(embedded: EmbeddedBroke
 
 
 def test_schemas_are_printed_and_written_by_topic_with_the_policys(tmp_path: Path) -> None:
-    by_topic = wire.json_schemas() | {"policies": SCHEMA}
+    by_topic = wire.json_schemas() | {"policies": SCHEMA, "agent-service": json_schema()}
     assert orjson.loads(haltline("schemas").stdout) == by_topic
     assert haltline("schemas", "--out", str(tmp_path / "schemas")).exit_code == Exit.OK
     written = {file.name: orjson.loads(file.read_bytes()) for file in (tmp_path / "schemas").iterdir()}

@@ -14,10 +14,7 @@ _END_WITHIN_S: Final = 60
 
 
 class Raised(Exception):
-    def __init__(self, name: str, code: str | None, reason: str) -> None:
-        super().__init__(f"{name}: {code}: {reason}")
-        self.code = code
-        self.reason = reason
+    """What the session threw: its name, code and reason."""
 
 
 class Agent:
@@ -39,16 +36,6 @@ class Agent:
         if "raised" in answer:
             raise Raised(answer["raised"], answer["code"], answer["reason"])
         return answer["is"]
-
-    def attempts(self, times: int, name: str = "delete_asset", args: Any = None) -> list[str | None]:
-        """The results of this many calls: `executed`, or the code of the refusal."""
-        actual: list[str | None] = []
-        for _ in range(times):
-            try:
-                actual.append(self("call", name, args or {"asset_id": "fact_sales"}))
-            except Raised as raised:
-                actual.append(raised.code)
-        return actual
 
     def __enter__(self) -> Self:
         self("open")

@@ -26,15 +26,15 @@ def test_the_intake_is_started_again_three_times_a_minute_is_shared_and_ends_wit
     with Agent() as agent:
         for _ in range(3):
             os.kill(intake_of(agent), signal.SIGKILL)
-            assert agent.attempts(1, "write_asset") == ["executed"]
+            assert agent("call", "write_asset", {}) == "executed"
         os.kill(intake_of(agent), signal.SIGKILL)
         assert [agent("call", name, {}) for name in ("get_asset", "write_asset")] == ["executed", "no_verdict"]
-        said = [one.rpartition("; ")[2] for one in agent("warnings") if "intake has ended" in one]
+        said = [one.rpartition("; ")[2] for one in agent("warnings") if "agent has ended" in one]
         assert said[:4] == ["it is started again"] * 3 + ["it is not started again"]
         agent("end")
         agent("open")
         agent("subagent", "below")
-        assert agent.attempts(1) == ["executed"], "a new session has an intake of its own"
+        assert agent("call", "write_asset", {}) == "executed", "a new session has an intake of its own"
         agent("end")
         assert agent("call", "get_asset", {}, "below") == "executed", "another session still needs it"
         agent("end", "below")
@@ -52,10 +52,7 @@ def test_the_intake_ends_with_a_process_that_is_killed() -> None:
 
 def test_what_cannot_be_started_is_said() -> None:
     for options, said in (
-        (
-            {"command": ["no-such-haltline"]},
-            r"expected haltline's command line, got none .*pip install 'haltline\[intake\]'",
-        ),
+        ({"command": ["no-such-haltline"]}, r"command line, got none .*pip install 'haltline\[intake\]'"),
         ({"policy": "/no/policy.yaml"}, "no/policy.yaml"),
         ({"rules": {"budget": 1}}, "budget"),
     ):

@@ -16,6 +16,8 @@ from haltline.interventions.agent.settings import GuardSettings
 from haltline.schemas.events import Task, Usage
 from tests.docs.pages import DOCS, ROOT
 
+pytestmark = pytest.mark.wide  # builds the whole site; tests of the pages themselves find broken links and blocks
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:

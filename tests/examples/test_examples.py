@@ -52,10 +52,7 @@ def test_the_program_of_a_page_is_stopped(embedded: EmbeddedBroker, row: Framewo
         assert Level.KILL.value in {f.decision_id.split("-")[0] for f in worker.feedback}
 
 
-IN_JAVASCRIPT = [row.program for row in FRAMEWORKS.values() if row.language == "javascript"]
-
-
-@pytest.mark.parametrize("program", IN_JAVASCRIPT)
+@pytest.mark.parametrize("program", [row.program for row in FRAMEWORKS.values() if row.language == "javascript"])
 def test_the_agent_in_javascript_is_stopped_at_its_third_delete_without_a_broker(program: str) -> None:
     require_environment("typescript")
     with intake("--mode", "local") as address:

@@ -22,6 +22,7 @@ from tests.waiting import wait_until
 BAD = {"hangs": "no decision within 6 s", "kills": "killed by SIGSEGV"}
 
 
+@pytest.mark.wide  # a minute of deadlines; the simulator has such records, and so have test_trial.py and test_poison.py
 def test_records_that_hang_or_kill_are_passed_over_and_the_session_goes_on(
     kafka: LocalKafka, kafka_topics: Topics, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:

@@ -1,4 +1,4 @@
-/** The service of this process: `haltline intake`, started and ended by it; decides itself, or by workers over Kafka. */
+/** The service of this process: `haltline agent --listen`, started and ended by it; decides itself, or by workers over Kafka. */
 
 import { type ChildProcessWithoutNullStreams, spawn } from "node:child_process";
 import { randomBytes } from "node:crypto";
@@ -47,7 +47,7 @@ export async function localSession(options: LocalOptions & SessionOptions = {}):
   return new Session(new LocalService(intake, await intake.joined()), others);
 }
 
-/** Creates a session of a service that runs on this machine: `haltline intake`, or a sidecar. */
+/** Creates a session of a service that runs on this machine: `haltline agent --listen`, or a sidecar. */
 export function httpSession(options: ServiceOptions & SessionOptions = {}): Session {
   return new Session(new HttpService(options), options);
 }
@@ -128,10 +128,10 @@ class LocalIntake {
     try {
       const [program = "haltline", ...first] = this.#options.command ?? [];
       await writeFile(join(folder, "token"), this.token, { mode: 0o600 });
-      const options = ["--host", "127.0.0.1", "--port", port, "--token-file", join(folder, "token"), "--until-stdin-ends"];
+      const options = ["--listen", `127.0.0.1:${port}`, "--token-file", join(folder, "token"), "--until-stdin-ends"];
       const env = await this.#environment(folder);
       // In its own process group: this process handles interrupts of the terminal.
-      this.#child = spawn(program, [...first, "intake", "--mode", this.#options.mode, ...options], { env, detached: true, windowsHide: true });
+      this.#child = spawn(program, [...first, "agent", "--mode", this.#options.mode, ...options], { env, detached: true, windowsHide: true });
       if (this.#isEnding) this.#child.stdin.end(); // the last session has left since
       return await this.#address(this.#child, program);
     } finally {
@@ -159,7 +159,7 @@ class LocalIntake {
       const budgetMs = this.#options.startBudgetMs ?? 60_000;
       const timer = setTimeout(() => {
         child.kill();
-        reject(new Error(`${program} intake: expected to be ready within ${budgetMs} ms, got: ${tail}`));
+        reject(new Error(`${program} agent: expected to be ready within ${budgetMs} ms, got: ${tail}`));
       }, budgetMs);
       child.on("error", (error) => {
         clearTimeout(timer);
@@ -167,7 +167,7 @@ class LocalIntake {
       });
       child.on("exit", (code, signal) => {
         clearTimeout(timer);
-        const why = `${program} intake has ended (${code ?? signal}): ${tail.trim()}`;
+        const why = `${program} agent has ended (${code ?? signal}): ${tail.trim()}`;
         reject(new Error(why));
         if (said !== "") void this.#again(why, new URL(said).port);
       });

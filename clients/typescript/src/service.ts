@@ -212,7 +212,7 @@ function addressOf(url: string | URL | undefined): URL {
   const host = address?.hostname ?? "";
   const isHere = host === "localhost" || host === "[::1]" || (isIP(host) === 4 && host.startsWith("127."));
   if (address?.protocol === "http:" && isHere) return address;
-  throw new TypeError(`url: expected the address of haltline intake on this machine (http://127.0.0.1:8765), got ${String(url).slice(0, 200)}`);
+  throw new TypeError(`url: expected the address of haltline agent --listen on this machine (http://127.0.0.1:8765), got ${String(url).slice(0, 200)}`);
 }
 
 function tokenOf(token: string | undefined): string | undefined {

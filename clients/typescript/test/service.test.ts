@@ -175,7 +175,7 @@ test("a subagent's session says whose it is", async (t) => {
 
 test("options that cannot work are said at once", () => {
   for (const url of ["ftp://127.0.0.1", "https://intake.example.com", "http://10.0.0.7:8765", "http://127.0.0.1.example.com", undefined]) {
-    assert.throws(() => httpSession({ url }), /url: expected the address of haltline intake on this machine/);
+    assert.throws(() => httpSession({ url }), /url: expected the address of haltline agent --listen on this machine/);
   }
   for (const url of ["http://localhost:1", "http://[::1]:1", "http://127.0.0.2:1"]) httpSession({ url });
   assert.throws(() => new HttpService({ url: "http://127.0.0.1", token: "a\nb" }), /token: expected the text of a bearer token/);

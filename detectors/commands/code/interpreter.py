@@ -8,7 +8,6 @@ that a program reads before it deletes it.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from haltline.detectors.commands.code import meanings
 from haltline.detectors.commands.code.known_calls import keeps_in_memory, kinds, own_models, removes_or_runs
@@ -25,37 +24,52 @@ from haltline.detectors.commands.code.values import (
 )
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import OPENED, ActEffect, listed
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.decoding import from_base64
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
 
 _MAX_CODE_DEPTH = 3
-_MAX_FRAMES = 200
+_MAX_NESTING = 60
 _MAX_CALLS = 1024
 _MAX_REF_CHARS = 256
 _DEFINES = frozenset(("def", "function", "func", "fn", "sub"))
-_WITHOUT_VALUE = frozenset(listed("""
-    return await new yield if elif else while try with async defer do const let var my our local val auto not unless
-    foreach until then end in of as and or import from export case when rescue except finally class lambda
-"""))  # fmt: skip
-_ENDS = frozenset(("if", "unless", "else", "and", "or", "while", "until", "end", "do", "return"))
+_WITHOUT_VALUE = words_of("words of programs without a value")
+_BEFORE_TARGETS = _WITHOUT_VALUE - {"import", "from", "for", "foreach"}
+_SEPARATES = frozenset(("if", "unless", "else", "and", "or", "while", "until", "end", "do", "as", "for", "in", "of"))
+"""Words after a value that begin something else."""
 _BARE = frozenset(listed("unlink system exec rmtree remove_tree rmdir rm_rf popen open truncate"))
 """Functions that take arguments without brackets in Perl and Ruby, as those of `FileUtils`, `File` and `Dir` do."""
 _BARE_METHODS = frozenset(listed("rmtree unlink rmdir delete_all destroy_all destroy"))
 _CONSTANTS = frozenset(listed("True False None true false null nil undefined"))
 _TEMPORARY = "/tmp/tmp.XXXXXXXXXX"
+_IMPORTS = re.compile(
+    r"\bfrom[ \t]++(?P<module>[\w.]++)[ \t]++import[ \t]*+(?P<names>\([^)]*+\)|[^\n;#]++)"
+    r"|\bimport\s*+(?:(?P<one>\w++)|\{(?P<fields>[^}]*+)\})\s*+from\s*+['\"](?P<source>[^'\"\n]*+)"
+    r"|\bimport[ \t]++(?P<plain>[\w., ]++)"
+)
 _HOLE = re.compile(r"\{(\w*)\}")
 _OF_DATABASES = ("sql", "thing", "act:")
 _TAGS = frozenset(("$", "sh", "execa", "execaCommand", "cmd", ""))
-_BY_NAME = frozenset(("name", "text"))
 _COMPARES = frozenset(("==", "!=", "<", ">", "<=", ">="))
-_OPERATORS = frozenset("+/%") | _COMPARES
+_OPERATORS = frozenset("+/%.") | _COMPARES
+_UNARY = frozenset(("@", "*", "!", "&", "|", "$", "\\", "-", "?", "||", "&&", "->"))
+_CLOSING = frozenset(")]}")
+_MARKS = frozenset(("mark", "name"))
+_BEHIND_TARGETS = frozenset((".", ",", "=", "+=", ":"))
+_CONTINUES = frozenset((".", "(", "[", "@", "*"))
+"""Marks behind a value that may belong to it."""
+_MAX_AHEAD = 32
+_GIVES = frozenset(("=", "=>", ":"))
+_END = Token("end", "")
 
 
 def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[CodeCall]:
     """Return the relevant calls of a program, in order. Never raises."""
     work = work or StepBudget()
-    reader = _Reader(tokens(text[: 4 * MAX_TEXT_CHARS], work), depth, work, methods.reaches_out(text))
+    text = text[: 4 * MAX_TEXT_CHARS]
+    reader = _Reader(tokens(text, work), depth, work, methods.reaches_out(text))
+    reader.imports(text)
     reader.run()
     found = list(dict.fromkeys(reader.found))
     if found and keeps_in_memory(text):
@@ -64,32 +78,14 @@ def calls(text: str, depth: int = 0, work: StepBudget | None = None) -> list[Cod
     return [call for call in found if call.argument not in own]
 
 
-@dataclass(slots=True)
-class _Frame:
-    """What stands in open brackets so far; a call's arguments if `call` is set."""
-
-    opening: str = ""
-    call: Value | None = None
-    defines: str = ""
-    """The function whose parameters these are."""
-    begin: int = 0
-    items: list[Value] = field(default_factory=list)
-    named: dict[str, Value] = field(default_factory=dict)
-    value: Value | None = None
-    operator: str = ""
-    before: Value = NONE
-    """The operand before the operator."""
-    key: str = ""
-    targets: tuple[str, ...] = ()
-    """The variables that get the value."""
-    bare: Value | None = None
-    """The function whose arguments follow without brackets."""
-    returned: bool = False
-
-
 class _Reader:
     def __init__(self, read: list[Token], depth: int, work: StepBudget, reaches_out: bool) -> None:
-        self.tokens, self.depth, self.work, self.reaches_out = read, depth, work, reaches_out
+        self.tokens = [*read, *[_END] * _MAX_AHEAD]
+        self.end = len(read)
+        self.depth, self.work, self.reaches_out = depth, work, reaches_out
+        self.at = 0
+        self.nesting = 0
+        """How many brackets are open: lines end nothing inside of them."""
         self.names: dict[str, Value] = {}
         self.modules: list[str] = []
         """Modules imported with `*`."""
@@ -101,243 +97,188 @@ class _Reader:
         self.of_functions: dict[str, list[Call]] = {}
         """The calls inside functions of the program that name a parameter."""
         self.found: list[CodeCall] = []
-        self.stack = [_Frame()]
 
-    def at(self, at: int) -> Token:
-        return self.tokens[at] if 0 <= at < len(self.tokens) else Token("end", "")
-
-    def is_(self, at: int, *marks: str) -> bool:
-        token = self.at(at)
-        return token.text in marks and token.kind in ("mark", "name")
+    def imports(self, text: str) -> None:
+        """Note under which names things are imported: `from a import b as c`, `import { b as c } from 'a'`."""
+        for found in _IMPORTS.finditer(text) if "import" in text else ():
+            module = found["module"] or _module(found["source"] or "")
+            listed = found["names"] or found["fields"] or found["plain"] or f"{module} as {found['one'] or ''}"
+            if "*" in listed and module:
+                self.modules.append(module)
+            for one in listed.strip("() \n").split(","):
+                name, _, alias = (part.strip() for part in one.partition(" as "))
+                if name.replace(".", "").isidentifier() and (alias or found["plain"] is None):
+                    whole = name if found["plain"] or found["one"] else f"{module}.{name}"
+                    self.names[alias or name] = Value(ref=whole)
 
     def run(self) -> None:
-        at = 0
-        while at < len(self.tokens) and self.work.take():
-            at = self._step(at)
-        while self.stack:
-            self._finish()
-            self.stack.pop()
+        while self.at < self.end and self.work.take():
+            before = self.at
+            self._assigned()
+            self.at += self.at == before  # nothing begins here
         self._add("path", OPENED, [text for texts in self.opened for text in texts])
 
-    # One token after another
+    # Tokens
 
-    def _step(self, at: int) -> int:
-        token, frame = self.tokens[at], self.stack[-1]
+    def token(self, ahead: int = 0) -> Token:
+        return self.tokens[self.at + ahead]
+
+    def is_(self, *marks: str, ahead: int = 0) -> bool:
+        token = self.tokens[self.at + ahead]
+        return token.text in marks and token.kind in _MARKS
+
+    def _skip_lines(self) -> None:
+        while self.token().kind == "line":
+            self.at += 1
+
+    def _goes_on(self) -> bool:
+        """Skip lines if what follows them belongs to the expression: an operator in brackets, a member anywhere."""
+        ahead = 0
+        while self.tokens[self.at + ahead].kind == "line":
+            ahead += 1
+        token = self.tokens[self.at + ahead]
+        if token.kind != "mark" or (ahead and token.text != "." and not self.nesting):
+            return False
+        self.at += ahead if token.text in _OPERATORS else 0
+        return token.text in _OPERATORS
+
+    # Expressions
+
+    def _assigned(self) -> Value | None:
+        """Read an expression with the variables that get its value: `x: str = ...`, `my $x = ...`, `a, b = ...`."""
+        names = self._targets()
+        if not names:
+            return self._expression()
+        grows = self.is_("+=", ahead=-1)
+        value = self._expression() or NONE
+        for at, name in enumerate(names):
+            if at and self.is_(","):
+                self.at += 1
+                value = self._expression() or NONE
+            self.names[name] = joined(self.names.get(name, NONE), value) if grows else value
+        return value
+
+    def _targets(self) -> list[str]:
+        """Return the variables before `=`, and go behind it; none, and go nowhere, without `=`."""
+        token = self.token()
+        if token.kind != "name" or (token.text not in _BEFORE_TARGETS and self.token(1).text not in _BEHIND_TARGETS):
+            return []
+        start, names = self.at, list[str]()
+        while self.token().kind == "name" and self.token().text in _BEFORE_TARGETS:
+            self.at += 1
+        while self.token().kind == "name" and self.token().text not in _WITHOUT_VALUE:
+            name = self.token().text
+            while self.is_(".", ahead=1) and self.token(2).kind == "name":
+                name = f"{name}.{self.token(2).text}"
+                self.at += 2
+            names.append(name)
+            self.at += 1
+            if not self.is_(","):
+                break
+            self.at += 1
+        typed = next((ahead for ahead in range(1, 8) if self.is_("=", ahead=ahead)), 0) if self.is_(":") else 0
+        if typed and all(self.token(ahead).kind != "line" for ahead in range(typed)):
+            self.at += typed
+        if names and self.is_("=", "+="):
+            self.at += 1
+            return names
+        self.at = start
+        return []
+
+    def _expression(self) -> Value | None:
+        value = self._operand()
+        if value is None:
+            return None
+        while self.work.take() and self._goes_on():
+            mark = self.token().text
+            self.at += 1
+            self._skip_lines()
+            other = self._operand() or NONE
+            self.work.take(1 + sum(map(len, value.texts)) // 64 * max(1, len(other.texts)))
+            value = _combined(mark, value, other)
+        after = self.token().text
+        if after == "as" and self.token(1).kind == "name":
+            self.names[self.token(1).text] = value
+            self.at += 2
+        elif value.named and (after == "=" or (after == ":" and self.is_("=", ahead=1))):
+            self._take_apart(value)
+        if "update" in value.ref and methods.changes_every_row(value.ref):
+            about = (value.texts or ("",))[0] if not value.ref[:1].isupper() else ""
+            about = about or value.ref.partition(".")[0]
+            self._add(f"act:{ActEffect.OVERWRITES}", "update_every_row", (f"table={about}",))
+        return value
+
+    def _operand(self) -> Value | None:
+        returned = False
+        while True:
+            token = self.token()
+            if token.kind == "name" and token.text in ("import", "from") and not self.is_("(", ahead=1):
+                self._skip_import()
+                return None
+            if token.kind == "name" and token.text in _WITHOUT_VALUE:
+                if token.text in ("for", "foreach"):
+                    self.at += 1
+                    self._loop()
+                    return None
+                returned = token.text in ("return", "yield")
+            elif token.kind != "mark" or token.text not in _UNARY:
+                break
+            self.at += 1
+            if not self.work.take():
+                return None
+        value = self._first()
+        if value is None:
+            return None
+        value = self._with_members(value)
+        if returned and value.ref == "open_w":
+            self.opened.pop(value.texts, None)
+        return value
+
+    def _first(self) -> Value | None:
+        """Read what an operand begins with."""
+        token = self.token()
+        if token.kind in ("line", "end") or (token.kind == "mark" and token.text not in "([{"):
+            return None
+        if token.kind == "mark":
+            return self._group()
+        self.at += 1
+        if token.kind == "number":
+            return Value(constant=token.text)
         if token.kind == "text":
-            self._text(token, at)
-        elif token.kind == "number":
-            self._operand(Value(constant=token.text))
-        elif token.kind == "line":
-            if len(self.stack) == 1 and not self.is_(at + 1, "."):
-                self._finish()
-        elif token.kind == "name":
-            return self._name(token.text, at)
-        elif token.text == ".":
-            frame.operator = "." if self.at(at + 1).kind == "text" else frame.operator
-            frame.before, frame.value = (
-                (frame.value or NONE, None) if frame.operator == "." else (frame.before, frame.value)
-            )
-        elif token.text in "([{":
-            self._open(token.text, at)
-        elif token.text in ")]}":
-            self._close(token.text)
-        else:
-            self._mark(token.text, at)
-        return at + 1
+            return self._text(token)
+        if token.text in _DEFINES and self.token().kind == "name" and self.is_("(", ahead=1):
+            defined = self.token().text
+            self.at += 1
+            parameters, _ = self._bracketed()
+            self.parameters.update((item.ref, (defined, place)) for place, item in enumerate(parameters))
+            for item in parameters:
+                self.names.pop(item.ref, None)
+            return None
+        return self._named(token.text)
 
-    def _text(self, token: Token, at: int) -> None:
-        frame = self.stack[-1]
+    def _text(self, token: Token) -> Value:
         if token.prefix == "qw":
-            self._operand(Value(tuple(token.text.split()[:MAX_TEXTS]), listed=True))
-            return
-        text = filled(token.text, self._value_of) if fills(token) else token.text
-        if token.quote == "`" and frame.value is not None and frame.value.ref and not frame.operator:
-            ref = "execa" if self.is_(at - 1, "$") else _tagged(frame.value.ref)
-            frame.value = self._called(Call(ref, frame.value.texts, [Value((text,))]))
-        elif token.quote == "`" and not self.is_(at - 1, "(", ",", "=", "+", ":", "."):
-            self._add("shell", "`", [text])
-        elif self.at(at - 1).kind == "text" and frame.value is not None and frame.value.texts:
-            frame.value = frame.value._replace(texts=(frame.value.texts[0] + text,))
-        else:
-            self._operand(Value((text,)))
+            return Value(tuple(token.text.split()[:MAX_TEXTS]), listed=True)
+        text = self._filled(token)
+        if token.quote == "`":
+            before = self.token(-2)
+            if before.kind != "mark" or before.text not in "(,=+:.":
+                self._add("shell", "`", [text])
+                return NONE
+        while self.work.take():
+            self.at += bool(self.nesting and self.token().kind == "line" and self.token(1).kind == "text")
+            if self.token().kind != "text" or self.token().quote == "`":
+                break
+            text += self._filled(self.token())
+            self.at += 1
+        return Value((text,))
 
-    def _name(self, word: str, at: int) -> int:
-        frame = self.stack[-1]
-        if self.is_(at - 1, ".") and frame.value is not None:
-            frame.value = self._member(frame.value, word)
-            if frame.value.ref.rpartition(".")[2] in _BARE_METHODS and not self.is_(at + 1, "(", "."):
-                self._without_brackets(frame.value)
-        elif word in ("import", "from") and not self.is_(at + 1, "("):
-            return self._import(at)
-        elif word in ("for", "foreach"):
-            return self._loop(at)
-        elif word in _DEFINES and self.at(at + 1).kind == "name" and self.is_(at + 2, "("):
-            self._finish()
-            self._push(_Frame("(", defines=self.at(at + 1).text))
-            return at + 3
-        elif word == "as" and frame.value is not None and self.at(at + 1).kind == "name":
-            self._give((self.at(at + 1).text,), frame.value)
-            return at + 2
-        elif word in _WITHOUT_VALUE:
-            if word in ("or", "and", "my", "our", "local") or (
-                word == "if" and frame.value is not None and len(self.stack) > 1
-            ):
-                return at + 1
-            if word in _ENDS or frame.value is not None:
-                self._finish(ends=frame.opening != "(" or word in _ENDS)
-            frame.returned = word in ("return", "yield")
-        else:
-            self._operand(self._named(word))
-        return at + 1
+    def _filled(self, token: Token) -> str:
+        return filled(token.text, self._value_of) if fills(token) else token.text
 
-    def _mark(self, mark: str, at: int) -> None:
-        frame = self.stack[-1]
-        if mark == ",":
-            self._finish(ends=frame.bare is None)
-        elif mark == ";":
-            self._finish()
-        elif mark in ("=", ":", "=>") and (key := self._key(at)):
-            if mark == "=" and frame.call is None:
-                self._take_apart()
-                frame.targets = (key,)
-            frame.key = key if mark != "=" or frame.call is not None else ""
-            frame.value = None
-        elif mark == "=" and frame.value is not None:
-            self._take_apart()
-            frame.value = None
-        elif mark in _OPERATORS and frame.value is not None:
-            frame.operator, frame.before, frame.value = mark, self._whole(), None
-        elif mark in ("||", "?", "@", "*", "!", "&", "|", "$", "\\"):
-            return
-        else:
-            self._finish(ends=mark == ":" and len(self.stack) == 1)
-
-    def _key(self, at: int) -> str:
-        """Return the name or text before a mark that gives it a value: `name=`, `"Key":`, `:name =>`, `self.x =`."""
-        frame, token = self.stack[-1], self.at(at - 1)
-        if token.kind not in _BY_NAME or (self.is_(at, ":") and len(self.stack) == 1 and not self.is_(at + 1, "=")):
-            return ""
-        whole = frame.value.ref if frame.value is not None else ""
-        return whole if token.kind == "name" and whole.endswith(f".{token.text}") else token.text
-
-    def _operand(self, value: Value) -> None:
-        frame = self.stack[-1]
-        if frame.value is not None:
-            if frame.value.ref == "glob" and value.texts:
-                value = Value(tuple(text if "*" in text else f"{text}/*" for text in value.texts))
-            elif self._takes_bare(frame.value) and (value.texts or value.ref):
-                frame.bare, frame.value = frame.value, None
-            else:
-                self._finish()
-        frame.value = value
-
-    def _takes_bare(self, value: Value) -> bool:
-        return self.stack[-1].bare is None and (
-            value.ref in _BARE or value.ref.startswith(("FileUtils.", "File.", "Dir."))
-        )
-
-    # Brackets
-
-    def _push(self, frame: _Frame) -> None:
-        if len(self.stack) > _MAX_FRAMES:
-            self.work.cut = True
-            self.work.left = 0
-        self.stack.append(frame)
-
-    def _open(self, opening: str, at: int) -> None:
-        frame = self.stack[-1]
-        value = frame.value
-        if opening == "{" and value is not None:
-            if value.ref == "open_w" and not self.is_(at + 1, "}"):
-                self.opened.pop(value.texts, None)
-            self._finish()
-            value = None
-        self._push(_Frame(opening, value if opening in "([" else None, begin=at))
-
-    def _close(self, closing: str) -> None:
-        self._finish()
-        if len(self.stack) == 1:
-            return
-        inner = self.stack.pop()
-        frame = self.stack[-1]
-        if inner.defines:
-            for place, item in enumerate(inner.items):
-                self.parameters[item.ref] = (inner.defines, place)
-            return
-        if inner.call is None:
-            self._operand_or_end(_group(inner), closing)
-            for item in (*inner.items, *inner.named.values()):
-                if item.ref == "open_w" and inner.opening != "(":
-                    self.opened.pop(item.texts, None)
-        elif inner.opening == "[":
-            frame.value = _subscript(inner.call, inner.items)
-        else:
-            named = dict(inner.named)
-            for item in inner.items:
-                named.update(item.named)
-            for item in inner.named.values():
-                named.update(item.named)
-            frame.value = self._called(Call(inner.call.ref, inner.call.texts, inner.items, named))
-
-    def _operand_or_end(self, value: Value, closing: str) -> None:
-        self._operand(value)
-        if closing == "}" and not (value.named or value.texts or value.constant):
-            self.stack[-1].value = None  # a block
-
-    # Values
-
-    def _whole(self) -> Value:
-        """Return the value of the operands so far, and forget the operator."""
-        frame = self.stack[-1]
-        value, operator, before = frame.value or NONE, frame.operator, frame.before
-        frame.operator, frame.before = "", NONE
-        if not operator:
-            return value
-        self.work.take(1 + sum(map(len, before.texts)) // 64 * max(1, len(value.texts)))
-        if operator in "+.":
-            return joined(before, value)
-        if operator in _COMPARES:
-            return Value(before.texts, before.ref)
-        if operator == "/":
-            return Value(joined_paths([before, value]), before.ref) if before.texts else value
-        if before.texts and "%" in before.texts[0]:
-            shown = (value.texts or ("$",))[0].replace("\\", "/")
-            return Value(tuple(re.sub(r"%[sd]", lambda _: shown, text)[:MAX_TEXT_CHARS] for text in before.texts))
-        return before
-
-    def _finish(self, *, ends: bool = True) -> None:
-        """End an expression: it is an argument, or the value of variables; `ends` the statement, too."""
-        frame = self.stack[-1]
-        if frame.value is not None or frame.operator:
-            value = self._whole()
-            if frame.targets:
-                self._give(frame.targets, value)
-            elif frame.key:
-                frame.named[frame.key] = value
-            else:
-                frame.items.append(value)
-            if frame.returned and value.ref == "open_w":
-                self.opened.pop(value.texts, None)
-            self._changes_every_row(value)
-        frame.value, frame.key, frame.targets, frame.returned = None, "", (), False
-        if frame.bare is not None and ends:
-            bare, frame.bare = frame.bare, None
-            items, frame.items = frame.items, []
-            if items:
-                self._called(Call(bare.ref, bare.texts, items))
-        elif len(self.stack) == 1 and frame.bare is None:
-            frame.items.clear()
-
-    def _give(self, names: Sequence[str], value: Value) -> None:
-        for name in names:
-            self.names[name] = value
-
-    def _take_apart(self) -> None:
-        """`const { rmSync: tidy, rm } = require('fs')`: the names stand for the fields."""
-        value = self.stack[-1].value
-        for field_, local in value.named if value is not None else ():
-            if local.ref:
-                self.names[local.ref] = Value(ref=field_)
+    def _value_of(self, name: str) -> str | None:
+        known = self.names.get(name)
+        return known.texts[0][:4096] if known is not None and known.texts else None
 
     def _named(self, word: str) -> Value:
         known = self.names.get(word)
@@ -348,56 +289,139 @@ class _Reader:
                 return Value(ref=f"{module}.{word}")
         return Value(ref=word.lstrip("$@"), constant=word if word in _CONSTANTS else "")
 
+    def _with_members(self, value: Value) -> Value:
+        """Read the members, calls and subscripts behind a value."""
+        while self.work.take():
+            token = self.token()
+            if token.kind == "mark" and token.text not in _CONTINUES:
+                break
+            member = self.token(1).kind == "name" and self.token(1).text[0] != "$"  # `"a" . $b` is a text in PHP
+            if (token.kind != "line" or self._goes_on()) and self.is_(".") and member:
+                value = self._member(value, self.token(1).text)
+                self.at += 2
+            elif self.is_("("):
+                items, named = self._bracketed()
+                value = self._called(Call(value.ref, value.texts, items, named))
+            elif self.is_("["):
+                value = _subscript(value, self._bracketed()[0])
+            elif token.kind == "text" and token.quote == "`" and value.ref and not value.texts:
+                self.at += 1
+                value = self._called(Call(_tagged(value.ref), value.texts, [Value((self._filled(token),))]))
+            elif value.ref == "glob" and token.kind == "text":
+                self.at += 1
+                return Value((token.text if "*" in token.text else f"{token.text}/*",))
+            elif self._takes_bare(value):
+                return self._called(Call(value.ref, value.texts, self._bare_items()))
+            else:
+                break
+        if value.ref == "open_w" and self.is_("{") and not self.is_("}", ahead=1):  # `File.open(p, "w") { |f| ... }`
+            self.opened.pop(value.texts, None)
+        return value
+
+    def _takes_bare(self, value: Value) -> bool:
+        """Return whether a function's arguments follow without brackets, as in Perl and Ruby: `unlink $x, "y"`."""
+        bare = value.ref in _BARE or value.ref.startswith(("FileUtils.", "File.", "Dir."))
+        token = self.token()
+        word = token.kind == "name" and (token.text not in _SEPARATES or token.text in ("my", "our"))
+        return bare and not value.texts and (token.kind == "text" or word or self.is_("@", "*", "["))
+
+    def _bare_items(self) -> list[Value]:
+        items: list[Value] = []
+        while self.work.take():
+            value = self._expression()
+            if value is not None:
+                items.append(value)
+            if not self.is_(","):
+                break
+            self.at += 1
+            self._skip_lines()
+        return items
+
+    # Brackets
+
+    def _group(self) -> Value:
+        """Read a list, an object, a block or an expression in brackets."""
+        opening = self.token().text
+        items, named = self._bracketed()
+        if opening != "(":
+            for item in (*items, *named.values()):
+                if item.ref == "open_w":
+                    self.opened.pop(item.texts, None)
+        if len(items) == 1 and ((opening == "(" and not named) or (opening == "[" and not items[0].texts)):
+            return items[0]
+        fields = named | {name: value for item in (*items, *named.values()) for name, value in item.named}
+        if opening == "{":
+            own = (*fields.items(), *((item.ref, item) for item in items if item.ref and not item.texts))
+            return Value((), constant="" if items or named else "{}", named=own[:MAX_TEXTS])
+        texts = [text for item in (*items, *named.values()) for text in item.texts]
+        return Value(tuple(texts[:MAX_TEXTS]), "", True, "" if items else "[]", tuple(fields.items())[:MAX_TEXTS])
+
+    def _bracketed(self) -> tuple[list[Value], dict[str, Value]]:
+        """Read what stands in brackets: values, and those with a name; the fields of objects among them count."""
+        block = self.is_("{")
+        self.at += 1
+        items, named = list[Value](), dict[str, Value]()
+        if self.nesting >= _MAX_NESTING:
+            self.work.cut, self.work.left = True, 0
+        self.nesting += 1
+        while self.at < self.end and self.work.take():
+            if self.token().kind == "mark" and self.token().text in _CLOSING:
+                self.at += 1
+                break
+            before, key = self.at, self._key(block=block)
+            value = self._assigned() if block and not key else self._expression()
+            if value is not None and key:
+                named[key] = value
+            elif value is not None:
+                items.append(value)
+            self.at += self.at == before  # a separator
+        self.nesting -= 1
+        return items, named
+
+    def _key(self, *, block: bool) -> str:
+        """Return the name or text that a mark gives a value, and go behind both: `name=`, `"Key":`, `:name =>`."""
+        token = self.token()
+        if token.kind not in ("name", "text") or not self.is_(*_GIVES, ahead=1) or (block and self.is_("=", ahead=1)):
+            return ""
+        self.at += 2
+        self._skip_lines()
+        return token.text
+
+    # Statements
+
+    def _take_apart(self, value: Value) -> None:
+        """`const { rmSync: tidy, rm } = require('fs')`: the names stand for the fields."""
+        for field, local in value.named:
+            if local.ref:
+                self.names[local.ref] = Value(ref=field)
+
     def _member(self, value: Value, word: str) -> Value:
         ref = f"{value.ref}.{word}" if value.ref else word
         known = self.names.get(ref)
-        return known if known is not None else Value(value.texts, ref[-_MAX_REF_CHARS:], value.listed)
+        member = known if known is not None else Value(value.texts, ref[-_MAX_REF_CHARS:], value.listed)
+        if word in _BARE_METHODS and not self.is_("(", ".", ahead=2):
+            self._without_brackets(member)
+        return member
 
-    def _value_of(self, name: str) -> str | None:
-        known = self.names.get(name)
-        return known.texts[0][:4096] if known is not None and known.texts else None
-
-    def _loop(self, at: int) -> int:
+    def _loop(self) -> None:
         """`for x in values`, `for (const x of values)`: the names stand for the values."""
-        self._finish(ends=False)
         names: list[str] = []
-        for after in range(at + 1, min(at + 16, len(self.tokens))):
-            if self.is_(after, "in", "of", "range"):
-                self.stack[-1].targets = tuple(names)
-                return after + 1
-            if self.at(after).kind == "name" and self.at(after).text not in _WITHOUT_VALUE:
-                names.append(self.at(after).text)
-        return at + 1
+        for ahead in range(15):
+            if self.is_("in", "of", "range", ahead=ahead):
+                self.at += ahead + 1
+                value = self._expression() or NONE
+                self.names.update(dict.fromkeys(names, value))
+                return
+            if self.token(ahead).kind == "name" and self.token(ahead).text not in _WITHOUT_VALUE:
+                names.append(self.token(ahead).text)
 
-    def _import(self, at: int) -> int:
-        """`import a.b as c`, `from a import b as c, d`, `import { b as c } from 'a'`."""
-        self._finish()
-        after = at + 1
-        while after < min(len(self.tokens), at + 200) and self.at(after).kind != "line" and not self.is_(after, ";"):
-            after += 1
-            if self.is_(after, ")", "}"):
+    def _skip_import(self) -> None:
+        brackets = False
+        while self.work.take() and self.token().kind != "end" and not self.is_(";"):
+            if self.token().kind == "line" and not brackets:
                 break
-            if self.at(after).kind == "line" and any(self.is_(back, "(", "{") for back in range(at, after)):
-                after += 1
-        line = [token for token in self.tokens[at + 1 : after + 8] if token.kind != "line"]
-        texts = [token.text for token in self.tokens[at + 1 : after] if token.kind != "line"]
-        module = ""
-        if self.is_(at, "from") and "import" in texts:
-            cut = texts.index("import")
-            module, texts = "".join(texts[:cut]), texts[cut + 1 :]
-            if "*" in texts:
-                self.modules.append(module)
-        elif "{" in texts:
-            module = next((_module(token.text) for token in line if token.kind == "text"), "")
-        joined_texts = "".join(f" {text} " if text in ("as", "from") else text for text in texts)
-        for one in joined_texts.strip("{}() ").split(","):
-            name, _, alias = (part.strip() for part in one.partition(" as "))
-            name, _, source = (part.strip() for part in name.partition(" from "))
-            if name.replace(".", "").isidentifier() and (module or alias):
-                self.names[alias or name] = Value(ref=f"{module}.{name}".lstrip("."))
-            elif source and name.isidentifier():
-                self.names[name] = Value(ref=_module(source))
-        return after
+            brackets = (brackets or self.is_("(", "{")) and not self.is_(")", "}")
+            self.at += 1
 
     # Calls
 
@@ -411,6 +435,8 @@ class _Reader:
 
     def _called(self, call: Call) -> Value:
         """Record a relevant call and return its result."""
+        for item in (*call.items, *call.named.values()):
+            call.named.update(item.named)
         what = kinds(call.ref)
         if "member" in what and len(call.items) > 1 and call.items[1].texts:
             return Value(call.first.texts, f"{call.first.ref}.{call.items[1].texts[0]}")
@@ -501,12 +527,19 @@ class _Reader:
         texts = call.first.texts or next((value.texts for value in call.named.values() if value.texts), ())
         return Value(texts or call.base, call.ref)
 
-    def _changes_every_row(self, value: Value) -> None:
-        """Record a chain of calls that builds a statement without a condition."""
-        if methods.changes_every_row(value.ref):
-            about = (value.texts or ("",))[0] if not value.ref[:1].isupper() else ""
-            about = about or value.ref.partition(".")[0]
-            self._add(f"act:{ActEffect.OVERWRITES}", "update_every_row", (f"table={about}",))
+
+def _combined(mark: str, before: Value, value: Value) -> Value:
+    """Return the value of two operands."""
+    if mark in "+.":
+        return joined(before, value)
+    if mark in _COMPARES:
+        return Value(before.texts, before.ref)
+    if mark == "/":
+        return Value(joined_paths([before, value]), before.ref) if before.texts else value
+    if before.texts and "%" in before.texts[0]:
+        shown = (value.texts or ("$",))[0].replace("\\", "/")
+        return Value(tuple(re.sub(r"%[sd]", lambda _: shown, text)[:MAX_TEXT_CHARS] for text in before.texts))
+    return before
 
 
 def _opened(call: Call) -> Value | None:
@@ -532,22 +565,6 @@ def _formatted(text: str, call: Call) -> str:
         return value.texts[0][:4096] if value.texts else found[0]
 
     return _HOLE.sub(fill, text)[:MAX_TEXT_CHARS]
-
-
-def _group(frame: _Frame) -> Value:
-    """Return the value of a list, an object or an expression in brackets."""
-    if frame.opening == "(" and len(frame.items) == 1 and not frame.named:
-        return frame.items[0]
-    if frame.opening == "[" and len(frame.items) == 1 and not frame.items[0].texts:
-        return frame.items[0]
-    fields = dict(frame.named)
-    for item in (*frame.items, *frame.named.values()):
-        fields.update(item.named)
-    if frame.opening == "{":
-        named = (*fields.items(), *((item.ref, item) for item in frame.items if item.ref and not item.texts))
-        return Value((), constant="" if frame.items or frame.named else "{}", named=named[:MAX_TEXTS])
-    texts = [text for item in (*frame.items, *frame.named.values()) for text in item.texts]
-    return Value(tuple(texts[:MAX_TEXTS]), "", True, "" if frame.items else "[]", tuple(fields.items())[:MAX_TEXTS])
 
 
 def _subscript(value: Value, items: Sequence[Value]) -> Value:

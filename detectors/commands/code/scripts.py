@@ -10,44 +10,20 @@ from collections.abc import Iterator, Mapping
 
 from haltline.detectors.commands.code import interpreter
 from haltline.detectors.commands.code.values import CodeCall
+from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
 
-_SCRIPT_OPTIONS: Mapping[str, tuple[str, ...]] = {
-    "python": ("-c",),
-    "node": ("-e", "--eval", "-p", "--print"),
-    "ruby": ("-e",),
-    "perl": ("-e", "-E"),
-    "php": ("-r", "--execute"),
-    "lua": ("-e",),
-    "Rscript": ("-e",),
-    "julia": ("-e", "-E", "--eval"),
-    "groovy": ("-e",),
-    "osascript": ("-e",),
-    "expect": ("-c",),
-    "elixir": ("-e",),
-    "swift": ("-e",),
+_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(options.split()) for names, options, _ in cells_of("interpreters") for name in names.split(",")
 }
-_CONSOLES: Mapping[str, tuple[str, ...]] = {
-    "rails": (),
-    "artisan": ("--execute",),
-    "manage.py": ("-c", "--command"),
-    "django-admin": ("-c", "--command"),
-    "flask": ("-c",),
-    "mix": ("-e", "--eval"),
-    "iex": ("-e", "--eval"),
-    "scala": ("-e",),
-    "wp": (),
-    "drush": (),
-}
-"""Programs that run code within an application: after an option, or after a word of `_EVALUATE`."""
+PROGRAMS = frozenset(_OPTIONS)
+INTERPRETERS = frozenset(name for names, _, kind in cells_of("interpreters") if not kind for name in names.split(","))
 _EVALUATE = frozenset(("eval", "runner", "r", "php:eval", "php-eval", "ev"))
 _SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
-_SAME_LANGUAGE = {"ipython": "python", "pypy": "python", "deno": "node", "bun": "node", "luajit": "lua", "R": "Rscript"}
 _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
-INTERPRETERS = frozenset((*_SCRIPT_OPTIONS, *_SAME_LANGUAGE))
 _CELL = re.compile(r"\A\s*%%(?P<magic>\w++)[^\n]*+\n(?P<body>.*)\Z", re.DOTALL)
 _LINE = re.compile(
     r"^[ \t]*(?:\w+\s*=\s*)?(?:!!?|%(?:sx|system|sc)\s+(?:\w+=)?|%(?=(?:rm|rmdir|mv|cp)\b)|%%?(?:sh|bash)\s+)"
@@ -60,8 +36,7 @@ _SHELL_MAGICS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system"
 
 def calls(invocation: Invocation, work: StepBudget | None = None) -> list[CodeCall]:
     """Return the relevant calls of an interpreter's program text; empty for other programs."""
-    name = _SAME_LANGUAGE.get(invocation.name, invocation.name)
-    options = _SCRIPT_OPTIONS.get(name, _CONSOLES.get(name))
+    options = _OPTIONS.get(invocation.name)
     text = _script(invocation, options) if options is not None else None
     return interpreter.calls(text, 0, work) if text else []
 

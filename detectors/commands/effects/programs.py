@@ -3,7 +3,7 @@
 Misses: unlisted programs, unless an option shows the effect; the contents of their input files.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.model import Destruction, listed
@@ -13,30 +13,6 @@ from haltline.detectors.commands.shell.invocation import Invocation
 DOMAINS = listed("stacks files system git databases packages jobs cloud containers money any")
 """The files of rows of programs, in the order in which they are asked."""
 TABLE = rows.table("\n".join(line for domain in DOMAINS for line in rows_of(domain)))
-
-
-_TOGETHER = ("out file", "new item force", "move item", "type nul", "copy nul", "copy null")
-"""Words of Windows commands that have their own readers."""
-_NEEDS = dict(TABLE.needs)
-for _first, *_others in map(str.split, _TOGETHER):
-    _NEEDS[_first.encode()] = _NEEDS.get(_first.encode(), frozenset()) | {frozenset(map(str.encode, _others))}
-_ALONE = frozenset(name for name, groups in _NEEDS.items() if frozenset() in groups) | TABLE.anywhere
-_NEEDED_WORDS = {name: frozenset[bytes]().union(*groups) for name, groups in _NEEDS.items() if name not in _ALONE}
-WORDS = frozenset((*_ALONE, *_NEEDS))
-"""The words that select candidate rows: names of programs, and options of any program."""
-
-
-def may_act(watched: frozenset[bytes], words: Sequence[bytes]) -> bool:
-    """Return whether the words of a command line may match a row; no false negatives. `watched` are those in `WORDS`."""
-    if not _ALONE.isdisjoint(watched):
-        return True
-    for name in watched:
-        needed = _NEEDED_WORDS.get(name)
-        if needed is not None and (present := needed.intersection(words)):
-            for group in _NEEDS[name]:
-                if group <= present:
-                    return True
-    return False
 
 
 def acts(invocation: Invocation) -> Iterator[Destruction]:

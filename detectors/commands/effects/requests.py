@@ -1,70 +1,63 @@
 """Irreversible HTTP requests, by method and path: an extensible table for programs, tools and calls inside programs.
 
-A line is `effect | methods | pattern of the path`; the first matching line applies. Requests to a local development
+The rows of `web.txt`; the first matching one applies. Requests to a local development
 server (`localhost` with one of the usual ports) have no effect on others and are ignored.
 
 Misses: effects that only the body shows, except for a few words; services with uninformative paths.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import orjson
 
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_main_branch
 from haltline.detectors.commands.rows import cells_of
 from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
 
-_CHATS = re.compile(
-    r"hooks\.slack\.com/|discord(?:app)?\.com/api/webhooks/|webhook\.office\.com/|office\.com/webhook|chat\.googleapis\.com/"
-    r"|api\.telegram\.org/bot[^/]*/send|slack\.com/api/(?:chat\.(?:post|schedule)|files\.upload)|/hooks/[a-z0-9]{10,}"
-    r"|qyapi\.weixin|oapi\.dingtalk|open\.feishu\.cn/open-apis/bot|graph\.facebook\.com/.{0,480}/(?:feed|messages)"
-    r"|api\.(?:x|twitter)\.com/\d[\d.]*/(?:tweets|dm_)|api\.linkedin\.com/\w+/(?:ugcP|p)osts|webexapis\.com/v1/messages",
-    re.IGNORECASE,
-)
-"""Places where people read the posted text."""
-_AUTOMATIONS = re.compile(
-    r"hooks\.zapier\.com/|maker\.ifttt\.com/|hook\.\w+\.make\.com/|pipedream\.net|/webhook(?:s|-test)?/[\w-]+|/api/v\d/dags/[^/]+/dagRuns|/build_hooks/\w|/integrations/deploy/",
-    re.IGNORECASE,
-)
-"""Places where a request starts an automation of someone else."""
-_ROWS = tuple((cells[0], frozenset(cells[1].split()), re.compile(cells[2], re.IGNORECASE)) for cells in cells_of("web"))
+
+class _Row(NamedTuple):
+    """One line of `web.txt`."""
+
+    effect: ActEffect
+    verb: str
+    severe: bool
+    methods: frozenset[str]
+    path: re.Pattern[str]
+    body: re.Pattern[str] | None
+
+
+def _read(name: str) -> Iterator[_Row]:
+    for act, methods, path, *body in cells_of(name):
+        effect, _, verb = act.partition(" ")
+        patterns = [re.compile(pattern, re.IGNORECASE) for pattern in (path, *body)]
+        severe = effect.endswith("!")
+        kinds = frozenset(methods.split())
+        yield _Row(ActEffect(effect.rstrip("!")), verb, severe, kinds, patterns[0], patterns[1] if body else None)
+
+
+_ROWS, _BODIES = tuple(_read("web")), tuple(_read("bodies"))
 _IN_THE_INTERNET = re.compile(
     r"\Ahttps?://(?:[^@/]{0,200}@)?(?!(?:[\w.-]*[.-])?(?:staging|dev|test|sandbox|local)[.-])[\w-]+(?:\.[\w-]+)*"
     r"\.(?!local\b|test\b|internal\b|lan\b|example\b|invalid\b)[a-z]{2,}(?<!example\.com)(?<!example\.org)(?::\d+)?(?:/|\Z)",
-    re.IGNORECASE,
-)
-_QUERY_ONLY = re.compile(
-    r"[?&](?:action|op|operation|method|cmd|do|act|mode)=(?:delete|remove|destroy|purge|drop|wipe|truncate)(?:_(?:all|everything|\w+s))?\b"
-    r"|[?&](?:query|q|sql)=(?:TRUNCATE|DROP|DELETE|ALTER)(?:%20|\+)",
     re.IGNORECASE,
 )
 _LOOKS = re.compile(
     r"/(?:search|query|preview|validate|estimate|dry[_-]?run|undelete|_search|_count|graphql|login|auth|token|drafts?)/?(?:$|\?)",
     re.IGNORECASE,
 )
-_IN_BODY = re.compile(
-    r"""["']?(?:action|operation|op|method|status|state|cmd|command|type)["']?\s*[:=]\s*["']?(?:\w+[._/-])?(?P<verb>delete|deleted|destroy|remove|removed|purge|truncate|drop|wipe)(?:[A-Z_.]\w*)?["'&\s},]"""
-    r"""|["'](?:deleted|is_deleted|archived_and_deleted)["']\s*:\s*true|["'](?:rows|records|values|items)["']\s*:\s*\[\s*\]|\bCLEAR\s+ALL\b|\bDROP\s+ALL\b"""
-    r"""|["'](?:is_)?(?:active|enabled)["']\s*:\s*["']?(?:[fF]alse)|["']status["']\s*:\s*["'](?:inactive|suspended|terminated|deactivated)["']"""
-    r"""|\bDETACH\s+DELETE\b|<delete>|["']delete["']\s*:\s*\{|\bREMOVE\s+\w+\s+IN\b"""
-    r"""|\{\s*(?:["']\w+["']\s*:\s*null\s*+(?:,\s*+)?)+\}|lifecycle[\w.]{0,80}["']?\s*:|["'](?:\w*replicas|(?>\w*?desired)\w*+)["']?\s*:\s*0"""
-    r"""|["'](?>[\w.]*?(?:retention|expir[ey]|expiration|ttl|delete_after))[\w.]*+["']\s*:\s*["']?[0-7][dhms]?["'}\s,]"""
-    r"""|["'](?>\w*?versioning)\w*+["']\s*:\s*["']?(?:suspended|disabled|false)\b""",
-)
-"""Bodies that delete or disable. The last lines (replicas, retention, versioning) repeat rows of `tools.SETTINGS`, which do
-not count for POST."""
-_CHAT_TO_ALL = re.compile(r"<!(?:channel|everyone|here)>|@everyone|@channel")
 _MAX_CHARS = 480
 _FIELD = re.compile(r"""["']?([\w.-]{2,40})["']?\s*:?[:=]\s*["']?([^"'&\s,{}\[\]]{1,80})""")
 _REQUEST_LINE = re.compile(r"\A\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")
 _BY_POST = frozenset((ActEffect.EXPOSES, ActEffect.SENDS))
 """The effects of settings that count in a POST request, which usually creates something new."""
 _MAX_BODY_CHARS = 4096
+_CHANGES = frozenset(("POST", "PUT", "PATCH"))
 _METHODS = ("method", "http_method", "verb", "request_method")
 _PLACES = arguments("place")
 
@@ -83,28 +76,28 @@ def act(method: str, place: str, body: str = "") -> Destruction | None:
     if not path.startswith("/"):
         path = "/" + path.partition("/")[2]
     target = f"url={place}"[:_MAX_CHARS]
-    for effect, methods, pattern in _ROWS:
-        if method in methods and pattern.search(path) is not None:
-            severe = effect.endswith("!") and ("internet" not in methods or _IN_THE_INTERNET.match(place) is not None)
+    by_row = _by_row(_ROWS, method, place, path, body)
+    if by_row is not None or not body or method not in _CHANGES:
+        return by_row
+    setting = tools.by_setting("update", _fields(body[:_MAX_BODY_CHARS]))
+    if setting is not None and (method != "POST" or setting[1] in _BY_POST):
+        verb = f"http_{method.lower()} {setting[0]}"
+        return Destruction(verb, f"{target} {setting[0]}"[:_MAX_CHARS], Badness.PLAIN, setting[1])
+    return _by_row(_BODIES, method, place, path, f"{body[:_MAX_BODY_CHARS]} ")
+
+
+def _by_row(rows: Iterable[_Row], method: str, place: str, path: str, body: str) -> Destruction | None:
+    for row in rows:
+        if method not in row.methods or (row.body is not None and row.body.search(body) is None):
+            continue
+        found = row.path.search(place if "whole" in row.methods else path)
+        if found is not None:
+            severe = row.severe and ("internet" not in row.methods or _IN_THE_INTERNET.match(place) is not None)
+            target = (f"url={place} {body.strip()}" if "told" in row.methods else f"url={place}")[:_MAX_CHARS]
+            for kind, name in found.groupdict().items():
+                target, severe = f"{kind}={name}", severe or (kind == "branch" and is_main_branch(name))
             bad = Badness.SEVERE if severe else Badness.PLAIN
-            return Destruction(f"http_{method.lower()}", target, bad, ActEffect(effect.rstrip("!")))
-    if method in ("POST", "PUT", "PATCH") and _CHATS.search(place) is not None:
-        return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
-    if method in ("POST", "PUT") and _AUTOMATIONS.search(place) is not None:
-        return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.HANDS_OVER)
-    if method == "PUT" and body.strip() in ("{}", "[]"):
-        return Destruction("http_put", target, Badness.PLAIN, ActEffect.OVERWRITES)
-    if _QUERY_ONLY.search(place) is not None:
-        return Destruction("http_delete", target, Badness.PLAIN)
-    if method in ("POST", "PUT", "PATCH") and body:
-        setting = tools.by_setting("update", _fields(body[:_MAX_BODY_CHARS]))
-        if setting is not None and (method != "POST" or setting[1] in _BY_POST):
-            verb = f"http_{method.lower()} {setting[0]}"
-            return Destruction(verb, f"{target} {setting[0]}"[:_MAX_CHARS], Badness.PLAIN, setting[1])
-        if _IN_BODY.search(f"{body[:4096]} ") is not None:
-            return Destruction(f"http_{method.lower()}", f"{target} {body}"[:_MAX_CHARS], Badness.PLAIN)
-        if _CHAT_TO_ALL.search(body) is not None:
-            return Destruction(f"http_{method.lower()}", target, Badness.PLAIN, ActEffect.SENDS)
+            return Destruction(row.verb or f"http_{method.lower()}", target, bad, row.effect)
     return None
 
 
@@ -130,7 +123,12 @@ def of_arguments(args: Mapping[str, Any], *, guess: bool = True) -> Destruction 
         return None
     method = next((args[name] for name in _METHODS if isinstance(args.get(name), str)), "")
     body = next((args[name] or "{}" for name in ("json", "body", "data", "payload") if args.get(name) is not None), "")
-    if not method and guess and len(args) > 1 and (_CHATS.search(place) or _AUTOMATIONS.search(place)):
+    if (
+        not method
+        and guess
+        and len(args) > 1
+        and any(row.path.search(place) for row in _ROWS if "whole" in row.methods)
+    ):
         method = "POST"
     if not method:
         return None

@@ -8,15 +8,17 @@ the act; without one it is the program with its words.
   `a/b` either word. Which options have a value is in `options.txt`.
 - All conditions must hold. The text of the arguments ends with the input, as `< file`. `+word/other` (a preselection:
   lines without any of these are not parsed), `--force` (present), `!--dry-run` (absent), `--acl=public*` (has such a
-  value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case.
+  value, with `=` or as the next word), `/regex/` and `!/regex/` over all arguments, ignoring case, `$1=/regex/` over
+  a part of them, as targets name it.
 - Target: `--name,-n` (values of options), `$1` (an operand after the words, `$0` the last), `$*` (each of them), `$2*`
   (each from the second on), `.` (the working directory), `@--name` (a path), `/regex/` (its first group, each time),
-  `'this'` (itself). The default is the command line. `user:$1` is of kind `user`; of the kinds `path`, `tree` (with
-  all below), `disk` (devices, else a path), `object` and `objects` (URLs of stores; with all below) and `bucket` the
-  name is read as such; `words` is the kind that the words but the last say.
+  `'this'` (itself), `<` (what is piped in). The default is the command line. `user:$1` is of kind `user`; of the kinds
+  `path`, `tree` (with all below), `disk` (devices, else a path), `ref` (a branch that others have), `controlled` (what
+  a cluster makes again), `object` and `objects` (URLs of stores; with all below) and `bucket` the name is read as such;
+  `words` is the kind that the words but the last say.
 - `kms:{--keyring}/{$1}` is one target of several parts, of which missing ones are left out, and one for each operand
   with `{$*}`; `{$-}` is every operand but the verb, `{words}` the words but the last, `{ids}` what options that end in
-  `-id`, `-name`, `-arn` and the like name.
+  `-id`, `-name`, `-arn` and the like name, `{resources}` each `kind/name` of kubectl's operands, `{kinds}` the kinds.
 
 Misses: abbreviated options; values of options that are not in `options.txt`.
 """
@@ -29,12 +31,15 @@ from itertools import chain, islice, product
 
 from msgspec.structs import replace as replaced
 
+from haltline.detectors.commands.effects import kubernetes
 from haltline.detectors.commands.files import is_disk, lost_path
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
-from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.names import is_agents_branch, is_main_branch, is_production, is_throwaway
 from haltline.detectors.commands.rows import cells
+from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
-from haltline.detectors.commands.shell.wrappers import OPTIONS, OPTIONS_WITHOUT_VALUE, SYNONYMS
+from haltline.detectors.commands.shell.options import leading
+from haltline.detectors.commands.shell.wrappers import SYNONYMS, VERSIONED
 from haltline.schemas import expressions as re
 
 ANY = "*"
@@ -47,8 +52,8 @@ _ALSO: Mapping[str, tuple[str, ...]] = {
     for program in {path[0] for path in SYNONYMS.values()}
 }
 """The other names of each program."""
-_PART = re.compile(r"([/@]?)\{([^{}]*)\}")
-_MARKS = {"": None, "~": None, "^": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
+_PART = re.compile(r"([/@]?)\{([^{}\d][^{}]*)\}")
+_MARKS = {"": None, "~": None, "^": None, "^~": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
 _IDS = re.compile(
     r"\A--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
 )
@@ -101,8 +106,18 @@ class Table:
     rows: Mapping[str, tuple[Row, ...]]
     needs: Mapping[bytes, frozenset[frozenset[bytes]]]
     """Groups of words by the first word of a program's name: a command line needs all words of one group."""
-    anywhere: frozenset[bytes]
-    """The words of rows for every program."""
+    alone: frozenset[bytes]
+    """Words of which one is enough, among them those of rows for every program."""
+
+    def may_match(self, words: Sequence[bytes]) -> bool:
+        """Return whether the words of a command line may match a row; no false negatives."""
+        if not self.alone.isdisjoint(words):
+            return True
+        for name in self.needs.keys() & words:
+            for group in self.needs[name]:
+                if group.issubset(words):
+                    return True
+        return False
 
 
 def table(text: str) -> Table:
@@ -147,13 +162,14 @@ def table(text: str) -> Table:
             if name == ANY:
                 anywhere.update(word.encode() for word in words)
                 continue
-            for known in (name, *_ALSO.get(name, ())):
+            versions = (f"{name}2", f"{name}3") if name in VERSIONED else ()
+            for known in (name, *versions, *_ALSO.get(name, ())):
                 first = _pieces(known)[0]
                 needs.setdefault(first, set()).update(group - {first} for group in _groups(known, row))
     return Table(
         {name: tuple(listed) for name, listed in rows.items()},
         {name: frozenset(groups) for name, groups in needs.items()},
-        frozenset(anywhere),
+        frozenset(name for name, groups in needs.items() if frozenset() in groups) | anywhere,
     )
 
 
@@ -205,7 +221,7 @@ def _matching(of: Table, invocation: Invocation) -> Iterator[Row]:
         return
     text = _text(invocation)
     for row in rows:
-        if all(_holds(condition, argv, text) for condition in row.conditions):
+        if all(_holds(condition, argv, text, row, invocation) for condition in row.conditions):
             yield row
 
 
@@ -245,7 +261,7 @@ def of_operation(of: Table, program: str, operation: str) -> tuple[Row, ...]:
 def holds(row: Row, argv: Sequence[str]) -> bool:
     """Return whether the conditions of a row hold for these options with their values."""
     text = " ".join(argv)[:_MAX_TEXT_CHARS]
-    return all(_holds(condition, argv, text) for condition in row.conditions)
+    return all(_holds(condition, argv, text, row) for condition in row.conditions)
 
 
 def _length(operands: Sequence[str], words: Sequence[str]) -> int:
@@ -277,23 +293,6 @@ def _fits(expected: str, word: str) -> bool:
     return expected == word or (("/" in expected or "*" in expected) and _glob(expected).match(word) is not None)
 
 
-def leading(name: str, argv: Sequence[str]) -> list[str]:
-    """Return the words that are no options, without the values of the program's options."""
-    valued, flags = OPTIONS.get(name, frozenset()), OPTIONS_WITHOUT_VALUE.get(name)
-    found: list[str] = []
-    skip = False
-    for word in argv:
-        if len(word) > 1 and word[0] == "-" and not (skip and flags is None):
-            skip = word in valued if flags is None else "=" not in word and word not in flags
-        elif skip:
-            skip = False
-        else:
-            found.append(word)
-            if len(found) == 1:
-                valued |= OPTIONS.get(f"{name} {word}", frozenset())
-    return found
-
-
 def values(argv: Sequence[str], option: str) -> list[list[str]]:
     """Return the values of an option each time that it is given, after `=` or as the following words."""
     found: list[list[str]] = []
@@ -309,7 +308,7 @@ def values(argv: Sequence[str], option: str) -> list[list[str]]:
     return found
 
 
-def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
+def _holds(condition: str, argv: Sequence[str], text: str, row: Row, invocation: Invocation | None = None) -> bool:
     if condition[0] == "+":
         return True  # a preselection, checked before
     expected = condition[0] != "!"
@@ -317,6 +316,8 @@ def _holds(condition: str, argv: Sequence[str], text: str) -> bool:
     if condition[0] == "/":
         return (_pattern(condition[1:-1]).search(text) is not None) is expected
     option, equals, value = condition.partition("=")
+    if value[:1] == "/" and invocation is not None:
+        return any(map(_pattern(value[1:-1]).search, _named(option, row, invocation))) is expected
     if equals:
         return any(map(_glob(value).match, chain.from_iterable(values(argv, option)))) is expected
     return any(word.partition("=")[0] == option for word in argv) is expected
@@ -334,12 +335,18 @@ def acts(of: Table, invocation: Invocation) -> Iterator[Destruction]:
         for name in _targets(row, invocation)[:_MAX_TARGETS]:
             lost = _lost(row, verb, name, invocation)
             mark = _MARKS[row.mark]
-            if row.mark == "^" and is_production(*invocation.argv[1:_MAX_WORDS], *invocation.assigned):
+            if "^" in row.mark and is_production(*invocation.argv[1:_MAX_WORDS], *invocation.assigned):
                 mark = Badness.SEVERE
             bad = lost.badness if mark is None else mark
-            yield replace(lost, badness=bad, effect=row.effect, reversible=row.mark == "~")
+            yield replace(lost, badness=bad, effect=row.effect, reversible="~" in row.mark)
         if row.mark == "!":
             return  # what else it does matters no more
+
+
+def named_by(row: Row, invocation: Invocation) -> Iterator[Destruction]:
+    """Yield what a row names of a program that it matches, whatever it does with it."""
+    for name in _names(row, invocation)[:_MAX_TARGETS]:
+        yield _lost(row, "", name, invocation)
 
 
 def _lost(row: Row, verb: str, name: str, invocation: Invocation) -> Destruction:
@@ -351,13 +358,21 @@ def _lost(row: Row, verb: str, name: str, invocation: Invocation) -> Destruction
         return lost_path(verb, invocation, name, everything=kind == "tree")
     if kind in ("object", "objects"):
         return _object(verb, name, everything=kind == "objects")
+    if kind == "controlled":
+        return Destruction(verb, f"k8s={name}", Badness.PLAIN)
+    if kind == "ref":
+        branch = name.removeprefix("refs/heads/")
+        return Destruction(verb, f"branch={branch}", Badness.SEVERE if is_main_branch(branch) else Badness.PLAIN)
+    if kind == "branch" and (is_throwaway(name) or is_agents_branch(name)):
+        return Destruction(verb, f"branch={name}", Badness.SCRATCH)
     url = _BUCKET.fullmatch(name) if kind == "bucket" else None
-    severe = row.effect is ActEffect.DESTROYS and is_production(name)
+    severe = row.effect is ActEffect.DESTROYS and kind not in _OF_A_FOLDER and is_production(name)
     named = name if url is None else url[1]
     return Destruction(verb, f"{kind}={named[:_MAX_NAME_CHARS]}", Badness.SEVERE if severe else Badness.PLAIN)
 
 
 _PATHS = frozenset(("path", "tree", "disk"))
+_OF_A_FOLDER = frozenset(("worktree", "history", "stash", "tag"))
 
 
 def _object(verb: str, place: str, *, everything: bool) -> Destruction:
@@ -374,9 +389,13 @@ def _object(verb: str, place: str, *, everything: bool) -> Destruction:
     return Destruction(verb, f"object={place}", Badness.SEVERE if severe else Badness.PLAIN)
 
 
+def _names(row: Row, invocation: Invocation) -> list[str]:
+    named = (_composed if _PART.search(row.target) else _named)(row.target, row, invocation)
+    return [name for name in named if name not in (STDIN, "")]
+
+
 def _targets(row: Row, invocation: Invocation) -> list[str]:
-    named = (_composed if "{" in row.target else _named)(row.target, row, invocation)
-    found = [name for name in named if name not in (STDIN, "")]
+    found = _names(row, invocation)
     if row.kind == "disk":
         disks = [name for name in found if is_disk(invocation.path(name))]
         return disks or [name for name in found[-1:] if "/" in name or "." in name]
@@ -406,6 +425,10 @@ def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
             found.append(invocation.path("."))
         elif expected[:1] == "'":
             found.append(expected.strip("'"))
+        elif expected in ("kinds", "resources"):
+            found += kubernetes.named(expected, leading(invocation.name, argv)[1:])
+        elif expected == "<":
+            found += pipes.items(invocation.upstream, None)
         elif expected == "ids":
             names = dict.fromkeys(word.partition("=")[0] for word in argv if word[:2] == "--")
             several = [list(chain(*values(argv, name))) for name in names if _IDS.fullmatch(name)]

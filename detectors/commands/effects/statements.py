@@ -1,40 +1,56 @@
 """Irreversible database statements that the tokens in `sql` do not show: an extensible table.
 
-A line is `effect | pattern`; the pattern's group `on` is the target. The table covers dialects of SQL, Cypher, SPARQL,
-CQL and MongoDB scripts.
+The rows of `statements.txt` cover dialects of SQL, Cypher, SPARQL, CQL and MongoDB scripts.
 
 Misses: conditions that are true because of what is in the database.
 """
 
-from haltline.detectors.commands.model import ActEffect, Badness, Destruction
-from haltline.detectors.commands.names import is_production, is_throwaway
-from haltline.detectors.commands.rows import rows_of
+from functools import cache
+from itertools import islice
+
+from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
+from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
+from haltline.detectors.commands.rows import rows_of, words_of
 from haltline.schemas import expressions as re
 
-_ROWS = tuple((ActEffect(line.split(" | ", 1)[0]), line.split(" | ", 1)[1]) for line in rows_of("statements"))
-MAYBE = (
-    "grant", "revoke", "restore", "flashback", "purge", "superuser", "ttl", "retention", "time_to_live",
-    "overwrite", "merge", "replace",
-    "foreach", "drop", "unlink", "reset", "match", "property(", "clear", "delete", "updatemany", "update", "bulkwrite", "remove",
-    "expireafter", "runcommand", "admincommand",
-    "row level", "bypassrls", "createrole", "rolemember", "add member", "xp_cmdshell", "flush", "unschedule",
-    "detach_db", "alter system", "unlogged", "recovery simple", "set offline", "trigger", "nologging", "log_bin",
-    "expire_logs", "policy", "reassign", "nologin", "account lock", "alter login", "$out", "renamecollection",
-)  # fmt: skip
+_ROWS = tuple(line.split(" | ", 1) for line in rows_of("statements"))
+MAYBE = tuple(piece.replace("+", " ") for piece in words_of("pieces of statements"))
 """Lower-case substrings of statements; a text without any of them matches no row."""
-_MAX_CHARS = 16 * 1024
+_MAX_CHARS, _MAX_MATCHES = 16 * 1024, 32
+_UNKNOWN = "statement="
+"""What the kind of a target is not known of."""
 _WORD = re.compile(r"[a-z_]+")
-_compiled: list[tuple[ActEffect, re.Pattern[str]]] = []
+OF_MANY_THINGS = frozenset(("database", "schema", "keyspace", "catalog", "tablespace", "owned", "dataset"))
+_WORKING_STATE = re.compile(
+    r"(?:shopping_)?(?:cart|basket|wishlist|draft)s?(?:_(?:items?|lines?|rows?|entry|entries))?"
+)
+"""Tables whose single rows are tidied away: what was in a cart was not bought, and a draft was not sent."""
 
 
-def _rows() -> list[tuple[ActEffect, re.Pattern[str]]]:
-    if not _compiled:
-        _compiled.extend((effect, re.compile(pattern, re.IGNORECASE)) for effect, pattern in _ROWS)
-    return _compiled
+@cache
+def _rows() -> list[tuple[ActEffect, str, re.Pattern[str]]]:
+    """Return the effect, the verb and the pattern of each row, compiled when a statement may match one."""
+    acts = [(*act.partition(" ")[::2], re.compile(pattern, re.IGNORECASE)) for act, pattern in _ROWS]
+    return [(ActEffect(effect), verb, pattern) for effect, verb, pattern in acts]
 
 
-def acts(text: str) -> tuple[Destruction, ...]:
-    """Return the acts of a text of statements by the table."""
+def loss(verb: str, kind: str, name: str, *, temporary: bool = False, whole: bool = True) -> Destruction:
+    """Return a loss in a database; `whole`: of the object itself or all its contents."""
+    bad = Badness.PLAIN
+    if (
+        temporary
+        or name.startswith("#")
+        or (is_throwaway(name) and not is_production(name))
+        or (not whole and _WORKING_STATE.fullmatch(name.rpartition(".")[2]) is not None)
+    ):
+        bad = Badness.SCRATCH
+    elif whole and (is_production(name) or (kind in OF_MANY_THINGS and not is_for_tests(name))):
+        bad = Badness.SEVERE
+    return Destruction(verb, f"{kind}={name}", bad)
+
+
+def acts(text: str, *, database: str = "") -> tuple[Destruction, ...]:
+    """Return the acts of a text of statements by the table; `database` is the one of the connection, if it is known."""
     text = text[:_MAX_CHARS]
     if "'" in text or "--" in text or "/*" in text:
         text = _STRINGS.sub(_kept, text)
@@ -42,16 +58,24 @@ def acts(text: str) -> tuple[Destruction, ...]:
     if not any(piece in low for piece in MAYBE):
         return ()
     found: dict[Destruction, None] = {}
-    for effect, pattern in _rows():
-        match = pattern.search(text)
-        if match is None:
-            continue
-        named = next((value for name, value in match.groupdict().items() if name.startswith("on") and value), "")
-        about = " ".join(named.lower().replace("`", "").replace('"', "").split())[:120] or match[0][:60].lower()
-        verb = "_".join(_WORD.findall(match[0].lower())[:3])[:60]
-        bad = Badness.SCRATCH if is_throwaway(about) and not is_production(about) else Badness.PLAIN
-        found[Destruction(verb, f"statement={about}", bad, effect)] = None
-    return tuple(found)
+    for effect, verb, pattern in _rows():
+        for match in islice(pattern.finditer(text), _MAX_MATCHES if verb else 1):
+            found[_act(effect, verb, match, database)] = None
+    better = any(not act.target.startswith(_UNKNOWN) for act in found)
+    return tuple(act for act in found if not (better and act.effect in LOSSES and act.target.startswith(_UNKNOWN)))
+
+
+def _act(effect: ActEffect, verb: str, match: re.Match[str], database: str) -> Destruction:
+    groups = [(name, value) for name, value in match.groupdict().items() if name != "each"]
+    kind, named = next((pair for pair in groups if pair[1]), (groups[0][0] if groups else "on", ""))
+    about = " ".join(named.lower().replace("`", "").replace('"', "").split())[:120]
+    kind = kind.rstrip("234")  # further places for it
+    if kind != "on" and (about or database):
+        return loss(verb, kind, about or database, whole=verb != "delete_rows")
+    about = about or match[0][:60].lower()
+    named_verb = verb or "_".join(_WORD.findall(match[0].lower())[:3])[:60]
+    bad = Badness.SCRATCH if is_throwaway(about) and not is_production(about) else Badness.PLAIN
+    return Destruction(named_verb, f"{_UNKNOWN}{about}", bad, effect)
 
 
 _STRINGS = re.compile(

@@ -1,36 +1,27 @@
-"""Effects that only a verb in a tool's name and its arguments show together.
+"""Effects that only a verb in a tool's name and its arguments show together: the rows of `combinations.txt`.
 
 Misses: service-specific argument names.
 """
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from itertools import starmap
+from typing import Any, NamedTuple, TypeAlias
 
 from haltline.detectors.commands.effects.tools import words_of_all
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.schemas import expressions as re
 
 Args: TypeAlias = Mapping[str, Any]
-_MONEY = frozenset(listed("amount amount_usd amount_cents sum price total_amount value betrag montant importe importo"))
-_PAYEES = words_of("arguments that name a payee")
-BUYS = frozenset(("subscribe", "upgrade", "enroll", "enrol", "order", "register", "renew"))
-_MEANS = frozenset(("card", "card_id", "payment_method", "payment_method_id", "billing", "card_number"))
-MOVES_MONEY = frozenset(listed("transfer send pay withdraw charge tip deposit debit payout remit"))
-_PROTECTS = words_of("protections")
-_WHO = frozenset(listed("user account member employee customer key token"))
-_SWITCHES = frozenset(("enabled", "enable", "active", "on", "status", "state", "value"))
-_CHANNELS = words_of("arguments that name a channel")
-"""Arguments that name a place with other readers."""
-_SAYS = frozenset(("send", "post", "add", "create", "reply"))
+BUYS = words_of("verbs that buy")
+MOVES_MONEY = words_of("verbs that move money")
 _MANY = 50
 _SIZES = frozenset(("width", "height", "factor", "x", "y", "zoom", "font_size"))
 """Sizes of images and windows."""
 _COUNTS = frozenset(listed("replicas replica_count count desired_capacity instances node_count nodes"))
 _FEW = 7
 _PRODUCTION = frozenset(("prod", "production", "live"))
-_ALTERS = frozenset(("update", "set", "modify", "patch", "edit", "bulk", "replace", "upsert"))
 _FILTERS = ("filter", "where", "query", "condition", "conditions", "criteria", "selector", "match")
 _NEW_VALUES = frozenset(listed("values value set update updates data fields changes new_values patch script"))
 _EVERY_ROW: tuple[object, ...] = (
@@ -40,22 +31,7 @@ _EVERY_ROW: tuple[object, ...] = (
 """Conditions that hold for every row."""
 _NAMES_IT = frozenset(listed("id name table key path database entity object type collection base sheet record"))
 """Arguments that identify the target."""
-_REFERENCES = frozenset(("ref", "branch", "push", "tag"))
-_MESSAGE = frozenset(("message",))
-_STARTS_MANY = frozenset(("scale", "launch", "provision"))
-_SCALES = frozenset(("scale", "resize", "autoscale", "autoscaling", "capacity", "replicas", "fleet"))
-_KEEPS = frozenset(("lifecycle", "expiration", "retention", "ttl"))
-_RELEASES = frozenset(("deploy", "release", "promote", "ship", "rollout", "publish"))
 _IS_NOTHING = re.compile(r"^\w+[=:]0$|^0$")
-
-
-def _has(*groups: frozenset[str]) -> Callable[[Args], bool]:
-    """Return whether the arguments have one of each group of names."""
-    return lambda args: not any(group.isdisjoint(args) for group in groups)
-
-
-def _is_true(name: str) -> Callable[[Args], bool]:
-    return lambda args: args.get(name) is True
 
 
 def _number(value: object) -> int | None:
@@ -80,10 +56,6 @@ def _is_live(args: Args) -> bool:
     )
 
 
-def _switches_off(args: Args) -> bool:
-    return any(args[name] is False or args[name] in ("off", "disabled", "none") for name in _SWITCHES & args.keys())
-
-
 def _asks_for_many(args: Args) -> bool:
     return any(isinstance(args[name], int) and args[name] >= _MANY for name in _COUNTS & args.keys())
 
@@ -98,35 +70,55 @@ def _expires_soon(args: Args) -> bool:
     return any(0 <= number <= _FEW for value in args.values() if (number := _number(value)) is not None)
 
 
-_Rule: TypeAlias = tuple[tuple[frozenset[str], ...], Callable[[Args], bool], str, ActEffect]
-_RULES: tuple[_Rule, ...] = (
-    ((MOVES_MONEY,), _has(_MONEY, _PAYEES), "move_money", ActEffect.SPENDS),
-    ((BUYS,), _has(_MEANS), "buy", ActEffect.SPENDS),
-    ((_ALTERS,), _takes_every_row, "update_every_row", ActEffect.OVERWRITES),
-    ((_ALTERS,), _blanks_fields, "blank_fields", ActEffect.OVERWRITES),
-    ((_RELEASES,), _is_live, "release_to_production", ActEffect.SENDS),
-    ((_REFERENCES,), _is_true("force"), "force", ActEffect.DESTROYS),
-    ((_WHO,), _is_true("disabled"), "disable", ActEffect.DESTROYS),
-    ((_PROTECTS,), _switches_off, "switch_off", ActEffect.DESTROYS),
-    ((), lambda args: _is_live(args) and _switches_off(args), "switch_off", ActEffect.DESTROYS),
-    ((_SAYS, _MESSAGE), _has(_CHANNELS), "send_to_channel", ActEffect.SENDS),
-    ((_STARTS_MANY,), _asks_for_many, "scale_to_many", ActEffect.SPENDS),
-    ((_SCALES,), _asks_for_nothing, "scale_to_nothing", ActEffect.DESTROYS),
-    ((_KEEPS,), _expires_soon, "let_expire", ActEffect.DESTROYS),
-)
-"""Groups of words, one of each required in the operation's names; what the arguments must show; the act and its effect.
-The first rule that holds applies."""
+_CONDITIONS: Mapping[str, Callable[[Args], bool]] = {
+    "every_row": _takes_every_row,
+    "blank": _blanks_fields,
+    "live": _is_live,
+    "many": _asks_for_many,
+    "nothing": _asks_for_nothing,
+    "soon": _expires_soon,
+}
+
+
+class _Row(NamedTuple):
+    groups: tuple[frozenset[str], ...]
+    conditions: tuple[str, ...]
+    act: str
+    effect: ActEffect
+
+
+def _holds(condition: str, args: Args) -> bool:
+    if condition in _CONDITIONS:
+        return _CONDITIONS[condition](args)
+    names, equals, value = condition.partition("=")
+    given = [args[name] for name in names.split("/") if name in args]
+    return bool(given) if not equals else any(one is True if value == "true" else _is_off(one) for one in given)
+
+
+def _is_off(value: object) -> bool:
+    return value is False or (isinstance(value, str) and value in ("off", "disabled", "none"))
+
+
+def _row(act: str, groups: str, conditions: str) -> _Row:
+    effect, verb = act.split()
+    each = map(str.strip, filter(None, groups.split(",")))
+    words = tuple(words_of(group[1:]) if group[0] == "@" else frozenset(listed(group)) for group in each)
+    return _Row(words, listed(conditions), verb, ActEffect(effect))
+
+
+_ROWS = tuple(starmap(_row, cells_of("combinations")))
 
 
 def by_verb_and_arguments(names: tuple[str, ...], args: Args) -> tuple[str, ActEffect] | None:
     """Return the act and effect that a verb and the arguments show together; `names` are the call's operations."""
     if "query" in words_of_all(names) and isinstance(body := args.get("body"), dict):
         args = {**body, **args}  # `update_by_query(index, body)`
-    return next(((act, effect) for _, holds, act, effect in _rules_of(names) if holds(args)), None)
+    rows = (row for row in _rows_of(names) if all(_holds(condition, args) for condition in row.conditions))
+    return next(((row.act, row.effect) for row in rows), None)
 
 
 @lru_cache(maxsize=4096)
-def _rules_of(names: tuple[str, ...]) -> tuple[_Rule, ...]:
-    """Return the rules for these operations, of which most have none."""
+def _rows_of(names: tuple[str, ...]) -> tuple[_Row, ...]:
+    """Return the rows for these operations, of which most have none."""
     named_by = words_of_all(names)
-    return tuple(rule for rule in _RULES if not any(group.isdisjoint(named_by) for group in rule[0]))
+    return tuple(row for row in _ROWS if not any(group.isdisjoint(named_by) for group in row.groups))

@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from haltline.detectors.commands.effects import rows, statements
-from haltline.detectors.commands.model import LOSSES, Badness, Destruction, listed
+from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
 from haltline.detectors.commands.rows import cells_of, words_of
-from haltline.detectors.commands.shell.carriers import CARRIERS
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.commands.shell.options import Options, parse
-from haltline.detectors.commands.shell.wrappers import OPTIONS, PREFIXES, SHELLS
+from haltline.detectors.commands.shell.options import OPTIONS, Options, parse
+from haltline.detectors.commands.shell.runs import PROGRAMS
+from haltline.detectors.commands.shell.wrappers import PREFIXES, SHELLS
 from haltline.detectors.commands.sql import sql_destructions
 from haltline.detectors.commands.surroundings import raised
 from haltline.schemas import expressions as re
@@ -89,31 +89,11 @@ def _graph(invocation: Invocation) -> Iterator[Destruction]:
     return _stated(invocation) if "graph.query" in " ".join(invocation.argv[:_MAX_WORDS]).lower() else iter(())
 
 
-_MONGO = re.compile(
-    r"""(?:getSiblingDB\(\s*['"]([^'"\n]*)['"]\s*\)\s*\.\s*)?\b(dropDatabase)\(
-    |(?:getCollection\(\s*['"]([^'"\n]*)['"]\s*\)|\bdb(?:\.|\[)(\w+)\]?)\s*\.\s*(drop|deleteMany|deleteOne|remove)\(\s*(\{\s*\})?""",
-    re.VERBOSE,
-)
-
-
 def _mongo(invocation: Invocation) -> Iterator[Destruction]:
     options = invocation.options("--eval --host --port -u -p --username --password --file -f")
     text = "\n".join(options.values("--eval")) or invocation.stdin or ""
     name = options.operands[0].rpartition("/")[2].partition("?")[0] if options.operands else "db"
-    yield from _seen_from(invocation, _mongo_script(text, name), options.operands)
-
-
-def _mongo_script(text: str, database: str) -> Iterator[Destruction]:
-    for act in statements.acts(text):
-        if act.effect not in LOSSES or not re.search(r"dropDatabase\(|\.(?:drop|deleteMany|deleteOne|remove)\(", text):
-            yield act
-    for found in _MONGO.finditer(text):
-        if found[2]:
-            yield Destruction("drop_database", f"database={found[1] or database}", Badness.SEVERE)
-            continue
-        all_rows = found[5] in ("deleteMany", "remove") and found[6] is not None
-        verb = "drop_collection" if found[5] == "drop" else "delete_all_rows" if all_rows else "delete_rows"
-        yield Destruction(verb, f"table={found[3] or found[4]}", Badness.PLAIN)
+    yield from _seen_from(invocation, iter(statements.acts(text, database=name)), options.operands)
 
 
 def _stated(invocation: Invocation) -> Iterator[Destruction]:
@@ -138,11 +118,7 @@ _STATEMENT = re.compile(
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
 _TALKS = words_of("programs that are not guessed about")
-_CARRY = frozenset((
-    *PREFIXES, *CARRIERS, *SHELLS, "xargs", "parallel", "watch", "trap", "su", "runuser", "eval", "vagrant", "gcloud",
-    "fly", "flyctl", "poetry", "pipenv", "pdm", "hatch", "rye", "lxc", "multipass", "direnv", "aws-vault", "doppler",
-    "railway", "heroku",
-))  # fmt: skip
+_CARRY = frozenset((*PREFIXES, *PROGRAMS, *SHELLS))
 """Programs that run other programs, which are read on their own."""
 _SUBCOMMAND = re.compile(r"[a-z][a-z0-9:_-]*")
 
@@ -154,12 +130,12 @@ def _statements(invocation: Invocation) -> Iterator[Destruction]:
             yield from sql_destructions(text)
 
 
-_CLOUDS = frozenset(("aws", "gcloud", "az", "databricks", "heroku", "fly", "railway"))
+_CLOUDS = frozenset(("aws", "gcloud", "az", "databricks", "heroku", "fly", "railway", "invoke-sqlcmd"))
 
 
 def statements_of_clouds(invocation: Invocation) -> Iterator[Destruction]:
-    """Yield the losses by statements in any option of a cloud's program."""
-    return _statements(invocation) if invocation.name in _CLOUDS else iter(())
+    """Yield the losses by statements in any option of a program that takes other options too."""
+    return _statements(invocation) if invocation.name.lower() in _CLOUDS else iter(())
 
 
 def generic(invocation: Invocation) -> Iterator[Destruction]:

@@ -39,7 +39,8 @@ _LASTS = re.compile(
     r"|EMULATOR_HOST)"
 )
 _MAY_SKIP = re.compile(
-    r"\|\|(?!\s{0,8}(?:exit|return|\{[^}]{0,200}\b(?:exit|return)\b))|\]\s{0,8}&&"
+    r"(?:\A|[;&|\n(])\s{0,8}(?:!\s)?(?:false|test|grep|diff|cmp)\b[^;&|\n]{0,200}&&"
+    r"|\|\|(?!\s{0,8}(?:exit|return|\{[^}]{0,200}\b(?:exit|return)\b))|\]\s{0,8}&&"
     r"|(?:\A|[;&|\n{(])\s{0,8}(?:if|case|while|until|function)\s|\w\s{0,8}\(\)\s{0,8}\{"
 )
 _MOVES = re.compile(r"(?:\A|[;&|\n])\s{0,8}(?:cd|pushd|popd)\b")
@@ -123,7 +124,7 @@ def chosen_by(invocation: Invocation) -> Iterator[str]:
             if value:
                 yield f"{choice.variable}={before}{value[:_MAX_CHARS]}"
                 if choice.in_folder:
-                    yield f"{choice.variable}{FOLDER_OF}={_folder(invocation)}"
+                    yield f"{choice.variable}{FOLDER_OF}={invocation.path('.')}"
                 break
         else:
             yield f"{choice.variable}="  # something else is chosen, and what is unknown
@@ -164,7 +165,7 @@ def named(invocation: Invocation) -> Invocation:
         if choice is None or invocation.name not in choice.programs or not assigned[variable]:
             continue
         there = assigned.get(f"{variable}{FOLDER_OF}")
-        if there is not None and there != _folder(invocation):
+        if there is not None and there != invocation.path("."):
             continue
         given = (*invocation.argv[1:], *chosen)
         if not any(word.partition("=")[0] in choice.options for word in given):
@@ -183,10 +184,6 @@ def is_choice(variable: str) -> bool:
 def reads_choices(program: str) -> bool:
     """Return whether all choices of a program are in the table, so that other variables of it choose nothing for it."""
     return program in _READERS
-
-
-def _folder(invocation: Invocation) -> str:
-    return invocation.path(next((word[7:] for word in invocation.argv if word.startswith("-chdir=")), "."))
 
 
 def for_later_calls(exported: str) -> str:

@@ -105,7 +105,7 @@ def _expanded(text: str) -> str:
     return unescaped(_RANGE.sub(spread, text))[:1024]
 
 
-_FILTERS: Mapping[str, Callable[[str, tuple[str, ...]], str | None]] = {
+FILTERS: Mapping[str, Callable[[str, tuple[str, ...]], str | None]] = {
     "base64": _base64,
     "gbase64": _base64,
     "xxd": _xxd,
@@ -116,7 +116,7 @@ _FILTERS: Mapping[str, Callable[[str, tuple[str, ...]], str | None]] = {
 
 def filtered(invocation: Invocation) -> str | None:
     """Return the output of a filter for its input; None if the program is no known filter, or the output is unknown."""
-    read = _FILTERS.get(invocation.name)
+    read = FILTERS.get(invocation.name)
     if read is None or invocation.stdin is None or len(invocation.stdin) > _MAX_CHARS:
         return None
     return read(invocation.stdin, invocation.argv[1:])

@@ -6,14 +6,12 @@ Misses: the precedence of `-o`, `-prune`, and all tests other than names: with o
 
 from itertools import islice
 
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.invocation import Invocation
 
 _NAME_TESTS = frozenset(("-name", "-iname"))
 _PATH_TESTS = frozenset(("-path", "-ipath", "-wholename", "-iwholename"))
-_NOT_NARROWING = frozenset((
-    "-type", "-mindepth", "-maxdepth", "-depth", "-d", "-print", "-print0", "-delete", "-xdev", "-mount", "-o", "-or",
-    "-a", "-and", "-follow", "-ls", "-warn", "-nowarn", "-noleaf", "-exec", "-execdir", "-ok", "-okdir",
-))  # fmt: skip
+_NOT_NARROWING = words_of("words of find that narrow nothing")
 _MAX_RESULTS = 256
 _COMMANDS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _NEGATIONS = frozenset(("!", "-not"))

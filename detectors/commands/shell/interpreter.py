@@ -21,6 +21,7 @@ from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.lexer import MAX_NESTING, lex
 from haltline.detectors.commands.shell.loops import FOR, RESERVED, Loop, for_loops, literal
 from haltline.detectors.commands.shell.only_write import only_write
+from haltline.detectors.commands.shell.options import OPTIONS
 from haltline.detectors.commands.shell.runs import Run, runs
 from haltline.detectors.commands.shell.syntax import Array, Item, Redirect, Simple, Substitution, Text, Word
 from haltline.detectors.commands.step_budget import MAX_STEPS, StepBudget
@@ -30,6 +31,8 @@ _MAX_CHARS_IN_ALL = 4 * MAX_COMMAND_CHARS
 _STEPS_OF_A_PROGRAM = 20
 _MAX_ROUNDS = 256
 _MAX_PIPED = 8
+_FOLDER_OPTIONS = {"git": "-C", "terraform": "-chdir", "make": "-C", "gmake": "-C", "pulumi": "-C"}
+"""Options, before the first operand, that name the folder in which a program works."""
 
 
 def invocations(command: str, *, cwd: str | None = None, work: StepBudget | None = None) -> tuple[Invocation, ...]:
@@ -324,6 +327,9 @@ class _Shell:
             name = argv[0]
             invocation = replace(invocation, argv=argv, called=called)
         inner, remote = self._behind_prefix(argv)
+        if inner and name in ("env", "sudo", "doas"):
+            kept = wrappers.environment(argv[: len(argv) - len(inner)], invocation.assigned)
+            invocation = replace(invocation, assigned=kept)
         if inner is not None:
             if remote:
                 self._note(invocation)
@@ -370,6 +376,8 @@ class _Shell:
 
     def _note(self, invocation: Invocation) -> None:
         if invocation.argv:
+            if invocation.name in _FOLDER_OPTIONS:
+                invocation = _in_its_folder(invocation)
             if invocation.assigned:
                 invocation = choices.named(invocation)
             chosen = tuple(choices.chosen_by(invocation))
@@ -402,6 +410,18 @@ class _Shell:
             if file:
                 called = file if "/" in file else f"./{file}"
                 self.found.append(replace(invocation, argv=(file.rpartition("/")[2],), called=called, writes=()))
+
+
+def _in_its_folder(invocation: Invocation) -> Invocation:
+    """Return a program with the folder that its first options name: `git -C x`, `terraform -chdir=x`."""
+    argv, valued = invocation.argv, OPTIONS.get(invocation.name, frozenset())
+    at, cwd = 1, invocation.cwd
+    while at < len(argv) and argv[at].startswith("-"):
+        option, equals, value = argv[at].partition("=")
+        if option == _FOLDER_OPTIONS[invocation.name]:
+            cwd = canonical(value if equals else "".join(argv[at + 1 : at + 2]), cwd)
+        at += 2 if option in valued and not equals else 1
+    return invocation if cwd == invocation.cwd else replace(invocation, cwd=cwd)
 
 
 def _is_head_of_loop(words: list[Word]) -> bool:

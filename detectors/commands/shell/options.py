@@ -3,8 +3,25 @@
 Misses: abbreviations of long options (`--recurs`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from haltline.detectors.commands.rows import cells_of
+
+_WINDOWS = "windows"
+
+
+def _read(*, but: bool) -> Iterator[tuple[str, frozenset[str]]]:
+    for names, options in cells_of("options"):
+        if options.startswith("all but ") is but:
+            for name in names.split(","):
+                yield name, frozenset(options.removeprefix("all but ").split())
+
+
+OPTIONS: Mapping[str, frozenset[str]] = dict(_read(but=False))
+"""Options with a value, by a program, or a program with its first word (`docker compose`)."""
+_WITHOUT_VALUE: Mapping[str, frozenset[str]] = dict(_read(but=True))
+"""Options without a value, of programs whose other options have one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,3 +89,26 @@ def _cluster(word: str, found: dict[str, list[str]], takes_value: frozenset[str]
             return name, word[at + 1 :]
         found.setdefault(name, []).append("")
     return "-" + word[-1], ""
+
+
+def leading(name: str, argv: Sequence[str]) -> list[str]:
+    """Return the words of a program that are no options, without the values of its options."""
+    valued, flags = OPTIONS.get(name) or OPTIONS.get(name.lower(), frozenset()), _WITHOUT_VALUE.get(name)
+    windows = _WINDOWS in valued
+    found: list[str] = []
+    skip = False
+    for word in argv:
+        if len(word) > 1 and word[0] == "-" and not (skip and flags is None):
+            option = word.lower() if windows else word
+            skip = option in valued if flags is None else "=" not in word and word not in flags
+        elif skip:
+            skip = False
+        elif (windows and word[:1] == "/" and len(word) <= 3 and "/" not in word[1:]) or (
+            word[:1] == "+" and "+" in valued
+        ):
+            continue
+        else:
+            found += filter(None, word.split(",")) if windows else (word,)
+            if len(found) == 1:
+                valued |= OPTIONS.get(f"{name} {word}", frozenset())
+    return found

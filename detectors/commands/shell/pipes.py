@@ -6,7 +6,9 @@ Misses: filters between the source and its reader (`find | grep | xargs`): the o
 from haltline.detectors.commands.shell.decoding import filtered, printed, unescaped
 from haltline.detectors.commands.shell.finder import find_results
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
-from haltline.detectors.commands.shell.options import parse
+from haltline.detectors.commands.shell.options import leading, parse
+
+_LISTS = frozenset(("ls", "get-childitem", "gci", "dir", "get-item", "gi"))
 
 
 def output(invocation: Invocation) -> str | None:
@@ -50,7 +52,7 @@ def items(upstream: Invocation | None, stdin: str | None, *, by_line: bool = Fal
             upstream.argv[1:], frozenset(("-o", "--output", "-n", "--namespace", "-l", "--selector"))
         ).operands
         return words[1:] if len(words) < 3 else tuple(f"{words[1]}/{name}" for name in words[2:])
-    if upstream is not None and upstream.name == "ls":
-        folders = upstream.options().operands or (".",)
+    if upstream is not None and upstream.name.lower() in _LISTS:
+        folders = leading(upstream.name, upstream.argv[1:]) or (".",)
         return tuple(folder if "*" in folder else f"{folder}/*" for folder in folders)
     return (STDIN,)

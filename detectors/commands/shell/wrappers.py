@@ -1,15 +1,16 @@
 """Programs that run another program given in their arguments.
 
-Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. `carriers` reads programs with
-a whole command line in one argument.
+Misses: `npm run` and every script whose text is elsewhere; programs started by an alias. `runs` reads programs with a
+whole command line in one argument.
 """
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from haltline.detectors.commands.model import listed
-from haltline.detectors.commands.rows import cells_of
-from haltline.detectors.commands.shell.options import parse
+from haltline.detectors.commands.names import is_production
+from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.shell.options import OPTIONS, parse
 from haltline.schemas import expressions as re
 
 ASSIGNMENT = re.compile(r"\A[A-Za-z_]\w*\+?=", re.ASCII)
@@ -50,25 +51,12 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
 """Other names of programs with the same behaviour."""
 
 
-def _options() -> Iterator[tuple[str, bool, frozenset[str]]]:
-    for names, options in cells_of("options"):
-        for name in names.split(","):
-            yield name, options.startswith("all but "), frozenset(options.removeprefix("all but ").split())
-
-
-OPTIONS: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if not others}
-"""Options with a value, by a program, or a program with its first word (`docker compose`)."""
-_PROGRAMS_OF_PROGRAMS = frozenset(name.partition(" ")[0] for name in OPTIONS if " " in name)
-OPTIONS_WITHOUT_VALUE: Mapping[str, frozenset[str]] = {name: options for name, others, options in _options() if others}
-"""Options without a value, of programs whose other options have one."""
-
 # `yarn prisma ...` runs the installed program of that name.
 _SCRIPT_RUNNERS = frozenset(("yarn", "pnpm"))
-_INSTALLED_PROGRAMS = frozenset(("prisma", "rimraf", "sequelize", "sequelize-cli", "typeorm", "del-cli", "wrangler",
-    "drizzle-kit", "knex", "supabase"))  # fmt: skip
+_INSTALLED_PROGRAMS = words_of("programs that yarn runs")
 
 _VERSION = re.compile(r"(?<![\d.])[\d.]+$")
-_VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
+VERSIONED = frozenset(("python", "pypy", "ruby", "perl", "php", "node", "pip", "sqlite", "psql"))
 
 SHELLS = frozenset(("sh", "bash", "zsh", "dash", "ksh", "mksh", "ash", "fish", "rbash"))
 
@@ -85,7 +73,7 @@ def program(argument: str) -> str:
     if "@" in name[1:]:  # `npx rimraf@5`
         name = name[: name.index("@", 1)]
     bare = _VERSION.sub("", name)
-    return bare if bare in _VERSIONED else name
+    return bare if bare in VERSIONED else name
 
 
 def strip(argv: tuple[str, ...], prefix: Prefix) -> tuple[str, ...]:
@@ -117,6 +105,17 @@ def _is_option_or_assignment(word: str, *, first: bool) -> bool:
     return (len(word) > 1 and word.startswith("-")) or (first and ASSIGNMENT.match(word) is not None)
 
 
+def environment(argv: tuple[str, ...], assigned: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the variables of the program behind `env` or `sudo`; for another user only those that say production."""
+    given = tuple(word for word in argv[1:] if ASSIGNMENT.match(word))
+    if argv[0] != "env":
+        keeps = any(word in ("-E", "--preserve-env") or word.startswith("--preserve-env=") for word in argv)
+        return (*(assigned if keeps else (one for one in assigned if is_production(one.partition("=")[2]))), *given)
+    options = parse(argv[1:], PREFIXES["env"].takes_value)
+    gone = {one.partition("=")[0] for one in assigned} if options.has("-i", "--ignore-environment", "-") else ()
+    return (*assigned, *(f"{name}=" for name in (*gone, *options.values("-u", "--unset"))), *given)
+
+
 def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
     """Return the prefix of `docker -H x exec ...` and similar commands, and the arguments after the subcommand."""
     name = argv[0]
@@ -132,7 +131,7 @@ def subcommand(argv: tuple[str, ...]) -> tuple[Prefix, tuple[str, ...]] | None:
             at += word in value_options
             continue
         path += (word,)
-        if len(path) == 2 and name in _PROGRAMS_OF_PROGRAMS:
+        if len(path) == 2:
             value_options |= OPTIONS.get(f"{name} {word}", frozenset())
         prefix = SUBCOMMANDS.get(path)
         if prefix is not None:
@@ -184,11 +183,6 @@ def machine(argv: tuple[str, ...]) -> str:
     words = argv[at + 1 :]
     first = parse(words, _VALUED_OF_EXEC).operands[:1] if argv[0] == "kubectl" else ()
     return next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
-
-
-def watch_script(argv: tuple[str, ...]) -> str:
-    """Return the text that `watch -n 5 words` repeats."""
-    return " ".join(_after_options(argv[1:], frozenset(("-n", "--interval"))))
 
 
 def xargs_command(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

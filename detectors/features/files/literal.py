@@ -6,7 +6,7 @@ Misses: text assembled from parts; `>>`; here-documents with shell substitutions
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from haltline.detectors.features.vocabulary import expression_of, set_of
+from haltline.detectors.features.vocabulary import expression_of, set_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -52,9 +52,7 @@ _SENTENCE = re.compile(
     re.IGNORECASE,
 )
 _LATER = re.compile(r"\b(?:future|later|coming soon|todo|not (?:yet )?implemented)\b", re.IGNORECASE)
-_BRACKETS_OF_ITS_OWN = re.compile(
-    r"\.(?:ini|cfg|conf|toml|xml|html?|svg|vue|jsonl?|ya?ml|lisp|el|scm|clj|rkt)$", re.IGNORECASE
-)
+_BRACKETS_OF_ITS_OWN = texts_of("ends of files with brackets of their own")
 _MEANT_SO = expression_of("a file may be empty", re.IGNORECASE)
 """Files that may be empty on purpose: templates, fixtures, notes."""
 
@@ -115,6 +113,6 @@ def is_placeholder(path: str, text: str) -> bool:
     if found is None:
         return _SENTENCE.fullmatch(text_left) is not None
     words = _ALPHABETIC.findall(found[1].lower())
-    if _BRACKETS_OF_ITS_OWN.search(path):
+    if path.lower().endswith(_BRACKETS_OF_ITS_OWN):
         return len(words) > 1 and not _SAYS_SO.isdisjoint(words)
     return not _CONTENTS.isdisjoint(words) or (len(words) > 1 and not _SORTS.isdisjoint(words))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.features.vocabulary import set_of
+from haltline.detectors.features.vocabulary import set_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -33,12 +33,8 @@ _PACKS = {
 }
 """By program: a first argument with which it creates a file instead of analysing one."""
 _TOOL_DISSECTS = re.compile(r"disassembl|decompil|binwalk|hexdump|objdump|unzip|extract_archive", re.IGNORECASE)
-_TEXT_FILE = re.compile(
-    r"\.(?:py|sh|bash|c|cc|cpp|h|hpp|js|ts|java|rs|go|rb|pl|php|sage|html?|css|md|rst|txt|jsonl?|ya?ml|asm|s|gdb|r2|sql"
-    r"|toml|cfg|conf|ini|csv|tsv|log|xml)$",
-    re.IGNORECASE,
-)
-_PROGRAM_FILE = re.compile(r"\.(?:py|sh|bash|c|cc|cpp|js|ts|java|rs|go|rb|pl|php|sage|gdb|r2)$", re.IGNORECASE)
+_TEXT_FILE = texts_of("ends of text files")
+_PROGRAM_FILE = texts_of("ends of programs")
 
 _BY_SHELL = re.compile(r"\b(?:bash|sh|zsh)\s+(?:-\w+\s+)*([\w./~+@%-]+)")
 """A script run by a shell: when a command line is parsed, its content takes the place of its name."""
@@ -107,7 +103,7 @@ def base(path: str) -> str:
 
 def _uses(act: "Observation", known: list[str], files: "Iterable[Written]") -> Iterator[tuple[str, Use]]:
     for file in files:
-        if _PROGRAM_FILE.search(file.path):
+        if file.path.lower().endswith(_PROGRAM_FILE):
             yield from _by_code(file.text, [path for path in known if not is_same(path, file.path)])
     if not act.runs:
         yield from _by_tool(act, known, [file.path for file in files])
@@ -181,8 +177,9 @@ def _use(name: str, argv: Sequence[str], places: Sequence[int], path: str) -> Us
     packs = _PACKS.get(name)
     if packs is not None and packs.match(argv[1]):
         return Use.MADE
-    if name in _DISSECTS or (name in _DUMPS and not _TEXT_FILE.search(path)):
+    is_text = path.lower().endswith(_TEXT_FILE)
+    if name in _DISSECTS or (name in _DUMPS and not is_text):
         return Use.ANALYSIS
-    if name in _DEBUGS and not _TEXT_FILE.search(path) and all(word.startswith("-") for word in argv[1:first]):
+    if name in _DEBUGS and not is_text and all(word.startswith("-") for word in argv[1:first]):
         return Use.ANALYSIS
     return None if name in _USES_NOTHING else Use.USE

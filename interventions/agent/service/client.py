@@ -14,7 +14,7 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -23,6 +23,7 @@ from typing import Any, Final, Protocol
 
 import orjson
 
+from haltline.interventions.agent.call import error_text
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
 from haltline.interventions.agent.frame.session import (
     NOT_CHECKED,
@@ -213,21 +214,29 @@ class ServiceSession:
             loop.run_in_executor(_ASKING, self._take_back, call_id)
             raise
 
-    def after(self, call_id: str, output: Any = None, *, error: BaseException | str | None = None) -> str:
-        """Report the end of a call with its output, or its error. Returns the hints to add to the output."""
+    def after(
+        self,
+        call_id: str,
+        output: Any = None,
+        *,
+        error: BaseException | str | None = None,
+        children: Sequence[str] = (),
+    ) -> str:
+        """Report the end of a call with its output, or its error. Returns the hints to add to the output.
+
+        `children`: sessions that were stopped with this one.
+        """
         with self._lock:
             hints = self._open.pop(call_id, None)
             was_asked = call_id not in self._unasked
             self._unasked.discard(call_id)
         if hints is None:
             return ""
-        fields: dict[str, Any] = {"call_id": call_id, "output": _as_json(output)}
-        if error is not None:
-            fields["error"] = str(error)
-            if isinstance(error, TimeoutError):
-                fields["outcome"] = Outcome.TIMEOUT
-            elif isinstance(error, ResultUnknown):
-                fields["outcome"] = Outcome.UNKNOWN
+        fields: dict[str, Any] = {"call_id": call_id, "output": _as_json(output), "children": children}
+        if isinstance(error, BaseException):
+            fields |= {"error": error_text(error), "outcome": _outcome_of(error)}
+        elif error is not None:
+            fields["error"] = error
         if was_asked:
             with suppress(ServiceRefused):  # of a call that a service which was started anew does not know
                 self._ask("end", fields)
@@ -265,10 +274,15 @@ class ServiceSession:
         """Report a new prompt of the session's user."""
         self._ask("turn", {"prompt": text})
 
-    def abandon(self) -> int:
-        """Give up the open calls: their results will not be reported. Returns their number."""
+    def hints_of(self, call_id: str) -> str:
+        """Return the hints of an open call; empty without any."""
         with self._lock:
-            left = [*self._open]
+            return self._open.get(call_id, "")
+
+    def abandon(self, *, but: str | None = None) -> int:
+        """Give up the open calls, except `but`: their results will not be reported. Returns their number."""
+        with self._lock:
+            left = [call_id for call_id in self._open if call_id != but]
         for call_id in left:
             self.failed(call_id, ResultUnknown("its result was not reported"))
         return len(left)
@@ -371,6 +385,12 @@ class ServiceSession:
             self._open[call_id] = ""
             self._unasked.add(call_id)
         return Allowed(call_id, dict(args))
+
+
+def _outcome_of(error: BaseException) -> Outcome:
+    if isinstance(error, ResultUnknown):
+        return Outcome.UNKNOWN
+    return Outcome.TIMEOUT if isinstance(error, TimeoutError) else Outcome.ERROR
 
 
 def _refused(answer: Mapping[str, Any]) -> Refused:

@@ -45,7 +45,7 @@ class Hooks(Protocol):
         """Return the reply to a hook: its first line, its input, and the process that sent it; 0: not known."""
 
     async def end_idle(self) -> None:
-        """End the sessions whose agents ended without a word."""
+        """End the sessions whose agents ended without a record."""
 
     async def close(self) -> None:
         """End every session."""

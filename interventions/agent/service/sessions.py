@@ -165,6 +165,9 @@ class Sessions:
         if mode is not None:
             given["mode"] = mode
         given["session_id"] = session_id
+        if fields.get("reports"):
+            given |= {"fail_closed_from": None, "ask_from": None}
+            given |= {} if self._settings.mode == "local" else {"mode": "async"}
         parent = given.get("parent_session_id")
         # The settings refuse what is not text.
         above = self._of_caller(parent, "parent_session_id", caller) if isinstance(parent, str) else None

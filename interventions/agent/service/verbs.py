@@ -27,6 +27,7 @@ from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.limited import Limited, Overdue
 from haltline.interventions.agent.service.problems import Bad, bad_values
 from haltline.interventions.agent.service.sessions import Caller, Sessions
+from haltline.interventions.agent.stored_sessions import ORDER, StoredSessions
 from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.schemas.agent_service import PROTOCOL, Answer, Begin, Begun, Close, End, Order, Propose, Turn, Verdict
 from haltline.schemas.decisions import Level
@@ -74,16 +75,19 @@ class Verbs:
         release: str,
         *,
         why: str = "",
+        stored: StoredSessions | None = None,
         count: Callable[[Refused | None], object] = lambda _: None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`why`: the reason that there are no verdicts, if so. `clock`: monotonic seconds.
 
-        `count` gets the refusal of each call and turn; None: it was allowed.
+        `count` gets the refusal of each call and turn; None: it was allowed. `stored`: where stops are kept, which are
+        in force in the next process until the control topic has been read.
         """
         self._sessions = sessions
         self._release = release
         self._why = why
+        self._stored = stored
         self._count = count
         self._clock = clock
         self._clients: dict[str, _Client] = {}
@@ -177,7 +181,9 @@ class Verbs:
         token = secrets.token_urlsafe(16)
         client = self._clients[token] = _Client(session_id, caller, asked.lease_s)
         self._renew(client)
-        client.told = _order_of(session, session_id)
+        client.told = self._stop_of(session, session_id)
+        if client.told is None and guard.ready:  # it may have been released meanwhile
+            self._keep(Order(order="go_on", session_id=session_id))
         stop = client.told
         return Begun(
             token=token,
@@ -199,6 +205,8 @@ class Verbs:
         known = client.proposed.get(call_id)
         if known is not None and known[0] != digest:
             raise Bad(409, f"call_id: expected the call that it was first sent with, got another ({call_id!r:.80})")
+        if not session.guard.ready and (stop := self._stop_of(session, client.session_id)) is not None:
+            return Answer(answer=stop.order, call_id=call_id, code=stop.code, message=stop.message)
         if known is None:
             pause_s = session.guard.pause_s(asked.action, asked.args or {})
             if pause_s > 0:
@@ -265,6 +273,7 @@ class Verbs:
             await asyncio.wait({known[1]})
             client.proposed.pop(asked.call_id, None)
             return answer
+        session.guard.tell_children(asked.children)
         if not session.complete(asked.call_id, asked.output, error=error):
             raise Bad(404, f"call_id: expected a call that was allowed and has not ended, got {asked.call_id!r:.80}")
         client.proposed.pop(asked.call_id, None)
@@ -333,14 +342,29 @@ class Verbs:
         if self._loop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._tell)
 
+    def _stop_of(self, session: FrameworkSession, session_id: str) -> Order | None:
+        """Return how the session is stopped, by what is in force, or was when that could last be read."""
+        if (order := _order_of(session, session_id)) is not None or session.guard.ready or self._stored is None:
+            return order
+        kept = self._stored.read(session_id, ORDER)
+        return None if kept is None else Order.model_validate_json(kept)
+
+    def _keep(self, order: Order) -> None:
+        if self._stored is not None:
+            if order.order == "go_on":
+                self._stored.remove(order.session_id, ORDER)
+            else:
+                self._stored.write(order.session_id, ORDER, order.model_dump_json().encode())
+
     def _tell(self) -> None:
         for client in self._clients.values():
             session = self._sessions.known(client.session_id, client.caller)
-            order = None if session is None else _order_of(session, client.session_id)
+            order = None if session is None else self._stop_of(session, client.session_id)
             if order is None and client.told is not None and client.told.order != "go_on":
                 order = Order(order="go_on", session_id=client.session_id)
             if order is not None and order != client.told:
                 client.told = order
+                self._keep(order)
                 for orders in client.orders:
                     if orders.qsize() < _MAX_ORDERS:
                         orders.put_nowait(order)

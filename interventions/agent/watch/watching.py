@@ -10,20 +10,18 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from haltline.interventions.agent.enforcement.refusal_cause import Advice
-from haltline.interventions.agent.frame.session import FrameworkSession
-from haltline.interventions.agent.guard import Guard
+from haltline.interventions.agent.frame.session import Allowed, Denied
 from haltline.interventions.agent.integrations.claude_code.messages import ToolResult, ToolUse, Turn
 from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.service.client import Reach, ServiceSession
 from haltline.interventions.agent.watch.lines import Lines, Output
 from haltline.interventions.agent.watch.process_tree import adopt_orphans, end_tree, living_below, waited_for
-from haltline.schemas.control import Stage
+from haltline.schemas.agent_service import Order
 from haltline.schemas.events import Effect
 
 log: Final = logging.getLogger("haltline.agent")
@@ -47,34 +45,27 @@ class Ended:
     """Processes of the tree that still run."""
 
 
-class WatchedGuard(Guard):
-    """A guard that can report the sessions stopped with its own."""
-
-    def tell_children(self, children: Sequence[str]) -> None:
-        """Report sessions that were stopped with this one. No-op unless the session was killed."""
-        killed = self._gate.enforcer.killed
-        if killed is not None and children:
-            self._gate.publisher.acknowledge(
-                Stage.CHILDREN, killed.decision_id, killed.decided_at_ms, children=children
-            )
-
-
 class Watch:
     """One run of one agent. Call `run` once."""
 
     def __init__(
         self,
-        settings: GuardSettings,
+        reach: Reach,
+        begins: Mapping[str, Any],
         *,
         grace_s: float = 5.0,
         out: BinaryIO | None = None,
-        on_advice: Callable[[Advice], object] | None = None,
+        on_hint: Callable[[str], object] = lambda _: None,
     ) -> None:
-        """`on_advice` receives the hints for the model, which cannot be delivered to it from here."""
-        # Calls in lines cannot be refused any more, so a missing verdict is no reason to end the agent.
-        self._guard = WatchedGuard(settings, mode="async", fail_closed_from=None, ask_from=None, on_advice=on_advice)
-        self._sessions: dict[str | None, FrameworkSession] = {None: FrameworkSession(self._guard)}
-        self._on_advice = on_advice
+        """`begins`: the session, as fields of `begin`.
+
+        `on_hint` receives the hints for the model, which cannot be delivered to it from here.
+        """
+        self._reach = reach
+        self._begins = dict(begins) | {"reports": True}
+        self._root = ServiceSession(reach, self._begins, closed_from=None, on_order=self._ordered)
+        self._sessions: dict[str | None, ServiceSession] = {None: self._root}
+        self._on_hint = on_hint
         self._grace_s = grace_s
         self._out = out or sys.stdout.buffer
         self._lines = Lines()
@@ -88,48 +79,43 @@ class Watch:
     def run(self, command: Sequence[str]) -> Ended:
         """Run the command to its end, or end it. Raises OSError if it cannot be started."""
         adopt_orphans()
+        self._root.begin()  # a service that it starts is none of the agent's processes
         before = frozenset(living_below(os.getpid()))
         try:
-            with self._guard:
-                return self._run(command, before)
+            return self._run(command, before)
         finally:
             for session in self._sessions.values():
                 session.end()
 
     def _run(self, command: Sequence[str], before: frozenset[int]) -> Ended:
-        root = self._sessions[None]
-        answer = root.propose(PROCESS, PROCESS, {"argv": list(command)}, effect=Effect.EXEC)
-        if answer.refused is not None:
-            return Ended(None, answer.refused)
+        root = self._root
+        self._propose(root, PROCESS, PROCESS, {"argv": list(command)}, effect=Effect.EXEC)
+        if self._refused is not None:
+            return Ended(None, self._refused)
         try:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True)
         except OSError as error:
-            root.complete(PROCESS, error=error)
+            root.failed(PROCESS, error)
             raise
         waited_for(process.pid)
         reader = threading.Thread(target=self._read, args=(process.stdout,), name="haltline-watch", daemon=True)
         reader.start()
         while process.poll() is None and not self._stop.wait(_POLL_S):
-            if self._why() is not None:
+            if self._refused is not None:
                 break
-        why, ended = self._why(), process.poll() is not None
+        why, ended = self._refused, process.poll() is not None
         living = [] if ended and why is None else end_tree(os.getpid(), self._grace_s, spared=before)
         code = process.wait(_DRAIN_S) if not living else process.poll()
         reader.join(_DRAIN_S if ended or not living else 0)
         if not living:
             children = [name for name in map(self._end, list(self._sessions)) if name is not None]
-            self._guard.tell_children(children)
-            root.complete(PROCESS, {"exit_code": code}, error=None if code == 0 else f"exit code {code}")
-        return Ended(code, self._why(), tuple(living))
+            failed = None if code == 0 else f"exit code {code}"
+            root.after(PROCESS, {"exit_code": code}, error=failed, children=children)
+        return Ended(code, self._refused, tuple(living))
 
-    def _why(self) -> Refused | None:
-        """Return why the agent must not continue, if so."""
-        if self._guard.killed:
-            try:
-                self._guard.check()
-            except Refused as refused:
-                return refused
-        return self._refused
+    def _ordered(self, order: Order) -> None:
+        if order.order == "stop" and self._refused is None:
+            self._refused = Refused(order.code or "", order.message or "")
 
     def _end(self, whose: str | None) -> str | None:
         session = self._sessions[whose]
@@ -137,7 +123,7 @@ class Watch:
             session.abandon(but=PROCESS)
             return None
         session.end()
-        return session.guard.session_id
+        return session.session_id
 
     def _read(self, lines: BinaryIO) -> None:
         while line := lines.readline(_MAX_LINE_BYTES):
@@ -155,26 +141,31 @@ class Watch:
             except Exception:  # an agent whose output is not read would block
                 log.exception("haltline: a line of the agent could not be read")
 
-    def _apply(self, session: FrameworkSession, output: Output) -> None:
+    def _propose(self, session: ServiceSession, call_id: str, name: str, args: Any, **options: Any) -> None:
+        try:
+            verdict = session.before(call_id, name, args, **options)
+        except Refused as refused:
+            self._refused = self._refused or refused
+            return
+        if isinstance(verdict, Denied):
+            self._refused = self._refused or verdict.refused
+        if hints := session.hints_of(call_id) if isinstance(verdict, Allowed) else verdict.refused.hints:
+            self._on_hint(hints)
+
+    def _apply(self, session: ServiceSession, output: Output) -> None:
         if isinstance(output, ToolUse):
-            answer = session.propose(output.call_id, output.name, output.args)
-            if answer.refused is not None and self._refused is None:
-                self._refused = answer.refused
+            self._propose(session, output.call_id, output.name, output.args)
         elif isinstance(output, ToolResult):
-            session.complete(output.call_id, output.content, error=_text(output.content) if output.is_error else None)
+            failed = _text(output.content) if output.is_error else None
+            session.after(output.call_id, output.content, error=failed)
         elif isinstance(output, Turn):
             session.turn(*output)
 
-    def _session(self, whose: str | None) -> FrameworkSession:
+    def _session(self, whose: str | None) -> ServiceSession:
         if whose not in self._sessions:
-            own = self._guard.settings
-            below = own.changed(
-                session_id=f"{own.session_id}/{whose}"[:256],
-                parent_session_id=own.session_id,
-                root_session_id=own.root_session_id or own.parent_session_id or own.session_id,
-                ancestors=(*own.ancestors, *filter(None, (own.parent_session_id,))),
-            )
-            self._sessions[whose] = FrameworkSession(Guard(below, on_advice=self._on_advice))
+            name = self._root.session_id
+            below = {"session_id": f"{name}/{whose}"[:256], "parent_session_id": name}
+            self._sessions[whose] = ServiceSession(self._reach, self._begins | below, closed_from=None)
         return self._sessions[whose]
 
 

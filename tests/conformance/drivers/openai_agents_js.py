@@ -6,5 +6,4 @@ ADAPTER = "typescript"
 # The SDK gives the model one text for every error of a tool, and shows no other.
 LACKS = frozenset({"error_texts", "subagents"})
 SYNC, ASYNC = True, True
-
 run = Node("openai-agents").run

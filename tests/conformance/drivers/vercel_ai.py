@@ -5,5 +5,4 @@ from tests.conformance.drivers._node import Node
 ADAPTER = "typescript"
 LACKS = frozenset({"subagents"})
 SYNC, ASYNC = True, True
-
 run = Node("vercel").run

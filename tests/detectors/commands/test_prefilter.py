@@ -1,22 +1,7 @@
-"""The look at a program's pieces says the same as the pattern that it stands for."""
-
-from hypothesis import given, settings
-from hypothesis import strategies as st
+"""A piece of a program that is a part of many words counts where it matters."""
 
 from haltline.detectors.commands import prefilter
 from tests.builders import cases
-
-PIECES = (
-    *(" rm", "rm", "xrm", "del", "_del", "del ", "model", "delx", "\n!ls", "\n  %x", "a = !x", "a  =  %y", "\n\n \t!"),
-    *("%%", "%", "!", "`", "qw", ".git.", "popen(", "Exec", "RM", "Replace", "\r", "\x0b!", " ", "\n", "x", "=", "1"),
-)
-
-
-@settings(max_examples=150)
-@given(st.lists(st.sampled_from(PIECES), max_size=8).map("".join))
-def test_a_plain_text_is_looked_through_as_by_the_pattern(text: str) -> None:
-    assert prefilter.may_destroy_by_code(text) == (prefilter._BY_CODE.search(text) is not None)
-    assert prefilter._by_script(text) == (prefilter._BY_SCRIPT.search(text) is not None)
 
 
 @cases(
@@ -37,7 +22,7 @@ def test_a_plain_text_is_looked_through_as_by_the_pattern(text: str) -> None:
         "words around command": ("class BaseCommand: subcommands", False),
         "the module of an old Python": ("commands.getoutput(x)", True),
         "a command of Rust": ("std::process::Command::new(x)", True),
-        "beside a letter that is not plain all is read": ("\u0130 open('a')", True),
+        "beside a letter that is not plain all is read": ("\u0130 x = 1", True),
     },
 )
 def test_a_piece_of_many_words_counts_where_it_matters(text: str, is_read: bool) -> None:

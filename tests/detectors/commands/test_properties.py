@@ -102,7 +102,9 @@ _LONG_CHARS = MAX_COMMAND_CHARS // 16
 """What grows faster than the text is seen at this length already; all of it would take minutes."""
 
 
-@pytest.mark.parametrize("piece", REPEATED)
+@pytest.mark.parametrize(
+    "piece", [*REPEATED[:8], *(pytest.param(piece, marks=pytest.mark.wide) for piece in REPEATED[8:])]
+)
 @pytest.mark.parametrize("start", ["", "rm x; A='a b c d e f g h'; find / -delete -o "])
 def test_repetition_of_anything_comes_to_an_end(start: str, piece: str) -> None:
     # Without bounds these take minutes, or the whole stack: quadratic scans, nesting, values that double.

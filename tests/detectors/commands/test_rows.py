@@ -34,7 +34,9 @@ def applies(row: str, command: str) -> bool:
     return source in by_rows and destructions(command) != ()
 
 
-OWN = Policy(rows=("destroys | acmectl tenant drop | !--archived | acme:tenant/{--region}/{$1}",))
+OWN = Policy(
+    rows=("destroys | acmectl tenant drop | !--archived | acme:tenant/{--region}/{$1}", "destroys | acmectl sunset")
+)
 
 
 @cases(
@@ -45,6 +47,7 @@ OWN = Policy(rows=("destroys | acmectl tenant drop | !--archived | acme:tenant/{
             "acmectl tenant drop 7 --region eu && dropdb shop",
             ["acme=tenant/eu/7", "database=shop"],
         ),
+        "a verb that no built-in row has": ("acmectl sunset 7", ["acmectl=acmectl sunset 7"]),
         "another condition": ("acmectl tenant show 7", []),
     },
 )

@@ -81,26 +81,13 @@ def test_of_a_long_command_line_both_ends_are_read() -> None:
 
 
 CHANGES = [
-    "cat <<'EOF' > a.py\nx = 1\nEOF",
-    "sed -i 's/a/b/' x.py",
-    "git commit -m x",
-    "cd x && mv a b",
-    "pip install numpy",
-    "python -c \"open('x', 'w').write('y')\"",
-    "curl https://x -o y",
-    "make 2>&1 | tee log",
-]
+    "cat <<'EOF' > a.py\nx = 1\nEOF", "sed -i 's/a/b/' x.py", "git commit -m x", "cd x && mv a b",
+    "pip install numpy", "python -c \"open('x', 'w').write('y')\"", "curl https://x -o y", "make 2>&1 | tee log",
+]  # fmt: skip
 LOOKS = [
-    "ls -la",
-    "grep -rn 'a -> b' src",
-    "sed -n '1,20p' x.py",
-    "git status",
-    "python reproduce.py",
-    "find . -name x 2>/dev/null",
-    "python -c \"print(open('x').read())\"",
-    "awk '$1 >= 3' x",
-    "",
-]
+    "ls -la", "grep -rn 'a -> b' src", "sed -n '1,20p' x.py", "git status", "python reproduce.py",
+    "find . -name x 2>/dev/null", "python -c \"print(open('x').read())\"", "awk '$1 >= 3' x", "",
+]  # fmt: skip
 
 
 def test_what_changes_something_and_what_does_not() -> None:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from haltline.detectors.commands.model import ActEffect
 from haltline.detectors.session.ask_first import AskFirst, Effect
 from haltline.interventions.agent import Guard, Refused
-from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -130,10 +129,8 @@ def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_
 
 @pytest.fixture
 def guard() -> Any:
-    forget_kills()
     with Guard(mode="local", session_id="careful", policy={"preset": "careful"}) as made:
         yield made
-    forget_kills()
 
 
 def test_in_mode_local_it_is_refused_with_how_to_allow_it(guard: Guard) -> None:

@@ -7,29 +7,15 @@ FOUND = ("own_release", "critical")
 
 
 RELEASES = [
-    "haltline reset s1",
-    "bash -c 'haltline approve s1'",
-    "rm ~/.claude/settings.json",
-    "echo '{}' > .claude/settings.json",
-    "haltline hook release s1",
-    "rm /run/user/1000/haltline/*.killed",
-    "echo '{}' > .codex/hooks.json",
-    "echo --help > .claude/settings.json",
-    "sed -i s/haltline// .gemini/settings.json",
-    "rm .clinerules/hooks/PreToolUse",
-    "mv ~/.config/opencode/plugins/haltline.js /tmp",
-    "unset HALTLINE_BOOTSTRAP",
-    "echo é; unset HALTLINE_BOOTSTRAP",
-]
+    "bash -c 'haltline approve s1'", "rm ~/.claude/settings.json", "echo '{}' > .claude/settings.json",
+    "rm /run/user/1000/haltline/*.killed", "echo '{}' > .codex/hooks.json", "echo --help > .claude/settings.json",
+    "sed -i s/haltline// .gemini/settings.json", "rm .clinerules/hooks/PreToolUse",
+    "mv ~/.config/opencode/plugins/haltline.js /tmp", "unset HALTLINE_BOOTSTRAP", "echo é; unset HALTLINE_BOOTSTRAP",
+]  # fmt: skip
 LOOKS = [
-    "haltline status",
-    "pgrep -af haltline",
-    "grep -rn 'haltline reset' README.md",
-    "echo 'run haltline reset'",
-    "cat .claude/settings.json",
-    "cat .codex/hooks.json",
-    "cd haltline && pytest -q",
-]
+    "haltline status", "pgrep -af haltline", "grep -rn 'haltline reset' README.md", "echo 'run haltline reset'",
+    "cat .claude/settings.json", "cat .codex/hooks.json", "cd haltline && pytest -q",
+]  # fmt: skip
 
 
 def test_a_row_applies_to_its_first_example_and_not_to_its_second() -> None:

@@ -8,7 +8,6 @@ from aiohttp.test_utils import TestServer
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.testing import ScriptedGuard
-from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Effect, Kind, Novelty, Outcome
 from haltline.streams.intake.app import Intake
@@ -127,13 +126,11 @@ def test_a_call_that_was_allowed_is_refused_by_its_key_once_its_session_was_kill
 
 @pytest.mark.parametrize("mode", ["async", "blocking", "local"])
 def test_an_intake_beside_its_agent_decides_in_its_own_process(mode: str) -> None:
-    forget_kills()
     delete = {"session_id": "s1", "agent_id": "js", "action": "delete_asset", "args": {"asset_id": "x"}, "mode": mode}
     below = {"session_id": "below", "parent_session_id": "s1", "kind": "model.turn"}
     asked: list[Any] = [("/v1/verdict", delete | {"call_id": f"c{n}"}) for n in range(3)]
     asked += [("/v1/end", delete), ("/v1/verdict", delete | {"action": "read"}), ("/v1/verdict", delete | below)]
     found = scripted(None, asking(*asked, ("/v1/events", {"events": [OF_TURN]})))
-    forget_kills()
     assert [verdict.get("code") for _, verdict in found[:3]] == [None, None, "session_killed_loop_guard"]
     assert [verdict["killed"] for _, verdict in found[4:6]] == [True, True]
     assert found[-1][0] == 501
@@ -162,7 +159,6 @@ def test_a_secret_that_a_client_has_sent_as_a_result_is_recognized_where_it_leav
     found = scripted(None, asking(*asked, *(("/v1/verdict", CALL | {"call_id": "c2"} | call) for call in calls)))
     killed = "session_killed_secret_sent"
     assert [verdict.get("code") for _, verdict in found[4:]] == [None, killed, killed, killed, None]
-    forget_kills()
 
 
 @cases(

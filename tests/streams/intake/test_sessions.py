@@ -1,5 +1,4 @@
 import asyncio
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,18 +9,11 @@ from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.service.problems import Bad, Busy
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.streams.intake.connections import MAX_HEADER_BYTES, Connections
 from haltline.streams.intake.repeated import KEPT_S, MAX_UNANSWERED, Repeated, Reply
 from tests.streams.commands import haltline
 
 LOCAL = GuardSettings(mode="local")
-
-
-@pytest.fixture(autouse=True)
-def _sessions_begin_anew() -> Iterator[None]:
-    yield
-    forget_kills()
 
 
 def deletes(session: FrameworkSession, call_id: str, *, ends: bool = True) -> str | None:

@@ -74,6 +74,10 @@ class Installed:
                 if now != digest:
                     yield Change(file, now)
 
+    def notes(self) -> list[tuple[Note, bool]]:
+        """Return the noted files, and whether each is as it was then."""
+        return [(note, self._digest_of(Path(note.file)) == note.digest) for note in self._known()]
+
     def _known(self) -> list[Note]:
         """Return the notes; those last read, if their folder was removed."""
         with contextlib.suppress(OSError):

@@ -15,7 +15,7 @@ from typing import Final, Self
 
 from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop
 from haltline.interventions.agent.integrations.hooks.ancestors import Started
-from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
+from haltline.interventions.agent.stored_sessions import GUARD, ORDER, StoredSessions, state_folder
 
 MAX_STOPS: Final = 10_000
 MAX_STATES: Final = 1_000
@@ -59,8 +59,22 @@ class Stored(StoredSessions):
                 self._remove_stop(session_id)
         elif stopped != self._written[session_id] or not self._is_recorded(session_id):
             for place in self._records:
-                place.write(session_id, _STOP, json.dumps(stopped._asdict()).encode())
+                place.write(session_id, _STOP, json.dumps({"session_id": session_id, **stopped._asdict()}).encode())
         self._written[session_id] = stopped
+
+    def stops(self) -> list[tuple[str, float, Stop]]:
+        """Return the stopped sessions, the newest first: their ids, when their stops were stored, and the stops.
+
+        The id is empty of a stop that an earlier release has stored.
+        """
+        found: dict[str, tuple[str, float, Stop]] = {}
+        for place in self._records:
+            for file in place.files(_STOP):
+                with contextlib.suppress(OSError, ValueError):
+                    record, at_s = file.read_bytes(), file.stat().st_mtime
+                    if file.stem not in found and (stop := _stop_in(record)) is not None:
+                        found[file.stem] = str(json.loads(record).get("session_id", "")), at_s, stop
+        return sorted(found.values(), key=lambda one: one[1], reverse=True)
 
     def _is_recorded(self, session_id: str) -> bool:
         return all(place.file(session_id, _STOP).exists() for place in self._records)
@@ -126,6 +140,7 @@ class Stored(StoredSessions):
             (_RELEASED, MAX_STATES, ttl_s),
             (_STOP, MAX_STOPS, None),
             (GUARD, MAX_STOPS, None),
+            (ORDER, MAX_STOPS, None),
         ):
             with contextlib.suppress(OSError):
                 found = [(file.stat().st_mtime, file) for file in self._folder.glob(f"*{kinds}")]

@@ -19,6 +19,7 @@ import pytest
 from haltline.cli.agent import hook, hook_request, hook_settings
 from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks import dialects, handler
+from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
@@ -349,6 +350,24 @@ def test_a_stop_stays_where_the_folder_of_stops_was_removed_and_its_user_is_told
     assert ("3 deletes on" in stop, "had been removed, which does not release the session" in stop) == (True, True)
     assert claude.release().returncode == 0
     assert claude.pre("Read", "t3") == {}
+
+
+def test_the_status_lists_hooks_and_stopped_sessions_with_how_to_release_each(folder: Path) -> None:
+    claude = ClaudeCode(folder, NOWHERE)
+    claude.options = ["--local"]
+    for number in range(3):
+        claude.pre("delete_asset", f"d{number}")
+        claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+    settings = folder / "project/.claude/settings.json"
+    settings.parent.mkdir(parents=True)
+    settings.write_text("{}")
+    with mock.patch.dict(os.environ, claude.environment):
+        Installed(os.environ).note(settings, settings.parent.parent)
+    claude.options = ["status"]
+    lines = claude.run("").stdout.splitlines()
+    assert lines[:2] == ["Hooks:", f"  claude-code: {settings}, for sessions below {folder / 'project'}"]
+    assert [line[:13] for line in lines[3:5]] == ["Stopped sessi", "  s1: killed "]
+    assert lines[5:] == ["    to let it go on: haltline hook release s1"]
 
 
 def test_without_any_folder_what_destroys_is_refused_by_its_text_and_the_user_is_told(folder: Path) -> None:

@@ -67,20 +67,22 @@ def ending_within(seconds: int) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-@pytest.mark.parametrize(
-    "part",
-    ["password", "password ", "curl -u ", "curl ", "token_key", "a --password", "authorization: basic ", "\\\"auth",
-     "cookie: ", "-token-", "key_" * 3, "password\\'", "secret = ", "pwd='", "mysql -p ", "redis-cli mysql 'curl ",
-     "echo a|passwd ", "chpasswd <<E\n", "<<<a sudo -S ", "://a:b", "datadog key is ", "app_key=a ",
-     "-----BEGIN PRIVATE KEY",
-     "expect password send \"",
-     "password={", "password=$A", "<password>", "<password a", "['password'] = ", '"name":"password","value":',
-     "password: |\n (", "password: |\n  a\n", "set -x token ", "fill('password', ", 'value="a" name="password" ',
-     "password\\\\", "token == a", '"d":"aB3dE5fG7hJ9kL1mN2pQ4rS"', "key=", "hooks/a1", "Signature=", "x_token.",
-     "bot1",
-     "password=your_", "auth=('a','",
-     "sk-", "a.b.", "eyJ", "M.N.", "0f" * 16 + "-", "[redacted:token] password=a1 ", "ftp \n", "machine a login "],
-)  # fmt: skip
+PARTS = [
+    "password", "password ", "curl -u ", "curl ", "token_key", "a --password", "authorization: basic ", "\\\"auth",
+    "cookie: ", "-token-", "key_" * 3, "password\\'", "secret = ", "pwd='", "mysql -p ", "redis-cli mysql 'curl ",
+    "echo a|passwd ", "chpasswd <<E\n", "<<<a sudo -S ", "://a:b", "datadog key is ", "app_key=a ",
+    "-----BEGIN PRIVATE KEY",
+    "expect password send \"",
+    "password={", "password=$A", "<password>", "<password a", "['password'] = ", '"name":"password","value":',
+    "password: |\n (", "password: |\n  a\n", "set -x token ", "fill('password', ", 'value="a" name="password" ',
+    "password\\\\", "token == a", '"d":"aB3dE5fG7hJ9kL1mN2pQ4rS"', "key=", "hooks/a1", "Signature=", "x_token.",
+    "bot1",
+    "password=your_", "auth=('a','",
+    "sk-", "a.b.", "eyJ", "M.N.", "0f" * 16 + "-", "[redacted:token] password=a1 ", "ftp \n", "machine a login ",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("part", [*PARTS[:8], *(pytest.param(part, marks=pytest.mark.wide) for part in PARTS[8:])])
 def test_the_time_grows_with_the_length_only(part: str) -> None:
     """What grows with its square goes on for minutes; the others take a fraction of a second."""
     with ending_within(60):

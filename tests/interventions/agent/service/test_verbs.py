@@ -13,6 +13,7 @@ from haltline.interventions.agent.service.problems import Bad
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.interventions.agent.service.verbs import DISCONNECTED_S, Verbs
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.stored_sessions import StoredSessions
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
 from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.decisions import ApprovalState, Level
@@ -34,7 +35,7 @@ class Other:
 
 
 class Service:
-    def __init__(self, *verdicts: Verdict, **options: Any) -> None:
+    def __init__(self, *verdicts: Verdict, stored: StoredSessions | None = None, **options: Any) -> None:
         self.guards: list[ScriptedGuard] = []
         self.now_s = 0.0
 
@@ -44,7 +45,7 @@ class Service:
             return self.guards[-1]
 
         made: dict[str, Any] = {"make_guard": scripted} if verdicts or options else {}
-        self.verbs = Verbs(Sessions(LOCAL, 10, **made), "9.9.9", clock=lambda: self.now_s)
+        self.verbs = Verbs(Sessions(LOCAL, 10, **made), "9.9.9", stored=stored, clock=lambda: self.now_s)
 
     async def __call__(self, verb: str, caller: Any = THIS_USER, **fields: Any) -> dict[str, Any]:
         return await self.verbs.answer(verb, fields, caller)
@@ -169,6 +170,24 @@ def test_a_session_ends_when_the_lease_of_its_last_client_does() -> None:
         service.now_s += 2
         await service.verbs.end_expired()
         assert len(of(service.guards[0], Kind.SESSION_ENDED)) == 1
+
+    run(test)
+
+
+def test_a_stop_is_in_force_in_the_next_process_until_the_control_topic_has_been_read(tmp_path: Path) -> None:
+    async def test() -> None:
+        service = Service(Level.ALLOW, stored=StoredSessions(tmp_path))
+        orders = service.verbs.connect(await service.begin(), THIS_USER)
+        service.guards[0].kill()
+        assert (await asyncio.wait_for(orders.get(), 20)).order == "stop"
+        away = GuardSettings(bootstrap="127.0.0.1:9", mode="blocking", start_budget_s=0, close_budget_s=0)
+        verbs = Verbs(Sessions(away, 10), "9.9.9", stored=StoredSessions(tmp_path))
+        begun = await verbs.answer("begin", {"session_id": "s1"}, THIS_USER)
+        look = {"token": begun["token"], "action": "read_file"}
+        assert (begun["answer"], (await verbs.answer("propose", look, THIS_USER))["answer"]) == ("stop", "stop")
+        other = await verbs.answer("begin", {"session_id": "s2"}, THIS_USER)
+        assert (await verbs.answer("propose", look | {"token": other["token"]}, THIS_USER))["answer"] == "allow"
+        await verbs.close()
 
     run(test)
 

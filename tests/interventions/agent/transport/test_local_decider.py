@@ -1,11 +1,9 @@
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 
 import pytest
 
 from haltline.interventions.agent import Guard, Level, Refused
-from haltline.interventions.agent.transport.local_decider import forget_kills
 from haltline.schemas.events import Kind, Usage
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.attempts import KILLED, attempt, attempts
@@ -13,13 +11,6 @@ from tests.interventions.agent.stand_in import StandIn, standing
 from tests.waiting import wait_until
 
 THIRD = ["executed", "executed", KILLED]
-
-
-@pytest.fixture(autouse=True)
-def _sessions_begin_anew() -> Iterator[None]:
-    """Other tests of this process have sessions of the same names."""
-    yield
-    forget_kills()
 
 
 def test_the_second_delete_is_warned_of_and_the_third_refused_and_other_sessions_are_not_touched() -> None:

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from haltline.interventions.agent.frame.session import Answer, FrameworkSession
+from haltline.interventions.agent.frame.session import Allowed
 from haltline.interventions.agent.integrations.claude_code.messages import Turn
-from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.agent.service.client import ServiceSession
 from haltline.interventions.agent.watch.lines import Lines
 from haltline.interventions.agent.watch.watching import Watch as Watching
 from haltline.schemas.control import Stage
@@ -21,6 +22,7 @@ from haltline.schemas.decisions import Level
 from haltline.schemas.events import Kind, Outcome, Usage
 from haltline.streams.local.embedded_broker import EmbeddedBroker
 from tests.interventions.agent.stand_in import StandIn, decision, standing
+from tests.programs import ended
 from tests.streams.commands import haltline
 from tests.waiting import wait_until
 
@@ -117,7 +119,7 @@ def test_a_hint_is_reported_a_block_ends_the_agent_and_one_whose_session_is_kill
         wait_until(lambda: Stage.APPLIED in worker.stages("s1"), "the refusal has arrived")
         _, err = process.communicate(timeout=60)
         assert (process.returncode, "BLOCK: for the model" in err) == (90, True)
-        assert "haltline: watch: nudge: NUDGE: for the model" in err
+        assert "haltline: watch: hint: NUDGE: for the model" in err
         worker.control(standing(scope_id="s1"))
         before, again = family(tmp_path), watch("endless")
         again.communicate(timeout=60)
@@ -138,7 +140,6 @@ def test_an_asked_end_takes_the_whole_family_along(embedded: EmbeddedBroker, wat
     [
         (["--bootstrap", "x:1"], "expected a command after --, or --all; got none"),
         (["--bootstrap", "127.0.0.1:9", "--", "/no/such/program"], "No such file"),
-        (["--", "true"], "bootstrap: expected Kafka's address"),
     ],
 )
 def test_a_wrong_command_says_so(arguments: list[str], expected: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,12 +152,28 @@ def test_a_wrong_command_says_so(arguments: list[str], expected: str, monkeypatc
     assert (done.exit_code, expected in done.stderr) == (2, True), done.stderr
 
 
-def test_with_the_broker_away_the_agent_goes_on() -> None:
+def test_without_a_service_the_agent_goes_on() -> None:
+    def nowhere(_: object) -> Any:
+        raise ConnectionRefusedError("nobody serves")
+
     line = b'{"type": "tool_call", "id": "1", "name": "delete_asset", "args": {}}\n'
-    settings = GuardSettings(bootstrap="127.0.0.1:9", start_budget_s=0.05, close_budget_s=0)
     out = io.BytesIO()
-    ended = Watching(settings, out=out).run(["echo", line.decode().strip()])
-    assert (ended.code, ended.refused, out.getvalue()) == (0, None, line)
+    found = Watching(nowhere, {"session_id": "s1"}, out=out).run(["echo", line.decode().strip()])
+    assert (found.code, found.refused, out.getvalue()) == (0, None, line)
+
+
+def test_without_a_broker_a_loop_is_stopped_here(tmp_path: Path) -> None:
+    call = {"type": "tool_call", "name": "delete_asset", "args": {"asset_id": "fact_sales"}}
+    result = {"type": "tool_result", "output": "fact_sales still exists"}
+    lines = [json.dumps(one | {"id": str(number)}) for number in range(9) for one in (call, result)]
+    loop = tmp_path / "loop.py"
+    loop.write_text(
+        f"import time\nfor line in {lines!r}:\n    print(line, flush=True)\n    time.sleep(0.05)\ntime.sleep(600)\n"
+    )
+    environ = {name: value for name, value in os.environ.items() if name != "HALTLINE_BOOTSTRAP"}
+    command = [sys.executable, "-m", "haltline.cli", "watch", "--grace", "0.3", "--", sys.executable, str(loop)]
+    done = ended(*command, env=environ | {"HOME": str(tmp_path)})
+    assert (done.returncode, "session_killed_loop_guard" in done.stderr) == (90, True), done.stderr
 
 
 def test_the_lines_of_codex_are_read() -> None:
@@ -179,15 +196,15 @@ def test_the_lines_of_codex_are_read() -> None:
 def test_a_line_with_half_a_surrogate_pair_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     reported: list[object] = []
 
-    def propose(_: FrameworkSession, call_id: str, name: str, args: object) -> Answer:
+    def before(_: ServiceSession, call_id: str, name: str, args: dict[str, Any]) -> Allowed:
         reported.append((call_id, name, args))
-        return Answer()
+        return Allowed(call_id, args)
 
-    monkeypatch.setattr(FrameworkSession, "propose", propose)
-    monkeypatch.setattr(FrameworkSession, "complete", lambda *args, error: reported.append((args[1], error)))
+    monkeypatch.setattr(ServiceSession, "before", before)
+    monkeypatch.setattr(ServiceSession, "after", lambda *args, error: reported.append((args[1], error)))
     used = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "rm # \ud83d"}}
     actual = {"type": "tool_result", "tool_use_id": "t1", "is_error": True, "content": [{"text": "\ud83d"}]}
     lines = [{"type": "assistant", "message": {"content": [used]}}, {"type": "user", "message": {"content": [actual]}}]
-    watch = Watching(GuardSettings(session_id="s1", bootstrap="127.0.0.1:9"), out=io.BytesIO())
+    watch = Watching(lambda _: mock.Mock(), {"session_id": "s1"}, out=io.BytesIO())
     watch._read(io.BytesIO("\n".join(map(json.dumps, lines)).encode()))
     assert reported == [("t1", "Bash", used["input"]), ("t1", "\ud83d")]
