@@ -27,22 +27,6 @@ def fails(times: int = 16) -> Transcript:
     return transcript
 
 
-def alternates() -> Transcript:
-    """Two calls in turn with the answers that they had before."""
-    transcript = Transcript("alternates").prompt("find the setting")
-    for _ in range(12):
-        transcript.call("cat app.toml", "port = 8080").call("grep -rn timeout src", "")
-    return transcript
-
-
-def several() -> Transcript:
-    """Different databases dropped one after another."""
-    transcript = Transcript("several").prompt("tidy up")
-    for name in ("shop", "crm", "wiki", "ledger", "billing"):
-        transcript.call(f"dropdb {name}_prod", "")
-    return transcript.call("ls", "README.md").call("git status", "nothing to commit")
-
-
 def works() -> Transcript:
     """Files that are read one after another, with an edit in each."""
     transcript = Transcript("works").prompt("rename the setting")
@@ -60,12 +44,10 @@ def again() -> Transcript:
 RECORDED = {
     "stuck": stuck,
     "fails": fails,
-    "alternates": alternates,
-    "several": several,
     "works": works,
     "again": again,
 }
-REFUSED = {"stuck", "fails", "several", "again"}
+REFUSED = {"stuck", "fails", "again"}
 """At least these have a refused call."""
 
 

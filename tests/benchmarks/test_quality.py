@@ -86,9 +86,3 @@ def test_late_calls_are_those_after_five(
 ) -> None:
     one = outcome(dict.fromkeys(range(20), "bash"), refused, signal)
     assert (one.late_made, one.held, one.for_good, one.early) == expected
-
-
-def test_calls_that_end_the_turn_do_not_count() -> None:
-    calls = dict.fromkeys(range(10), "bash") | {10: "task_done", 11: "finish"}
-    one = outcome(calls, set(range(3, 10)), 1)
-    assert (one.calls, one.late, one.late_made, one.for_good) == (10, 3, 0, True)

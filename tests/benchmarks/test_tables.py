@@ -73,13 +73,6 @@ def test_a_rate_is_compared_as_a_multiple_of_the_peers(
     assert change(RATE, rounds(*old), rounds(*new)).verdict is verdict
 
 
-def test_what_others_work_falsifies_is_not_judged() -> None:
-    old, new = rounds([30, 30], [100, 100]), rounds([20, 20], [100, 100])
-    loud = {"load": old["load"] | {"others_share_by_part": {"throughput": 0.2}}}
-    assert change(RATE, old, new).verdict is Verdict.WORSE
-    assert change(RATE, old | loud, new).verdict is change(RATE, old, new | loud).verdict is Verdict.NOT_JUDGED
-
-
 def files(folder: Path, *documents: Document) -> list[str]:
     names = [str(folder / f"{number}.json") for number in range(len(documents))]
     for name, one in zip(names, documents, strict=True):

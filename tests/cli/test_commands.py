@@ -183,11 +183,11 @@ REASON = "the same call failed 12 times with the same error, and nothing else wa
 _ANY = re.compile(r"\x1b\[[\d;]*m")
 
 
-def on_a_terminal(*arguments: str, columns: int = 80) -> str:
-    """Everything that a command prints on a terminal of this width."""
+def on_a_terminal(*arguments: str) -> str:
+    """Everything that a command prints on a terminal of 80 columns."""
     pid, terminal = pty.fork()
     if pid == 0:
-        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 80, 0, 0))
         os.execve(HALTLINE, [HALTLINE, *arguments], {"TERM": "xterm-256color"})
     output = b""
     try:
@@ -218,10 +218,6 @@ def test_a_table_that_is_too_wide_for_a_terminal_is_printed_a_record_at_a_time(
     assert f"of: {SESSION}" in lines
     assert f"why: {REASON}" in lines  # the terminal breaks it
     assert not any(line.startswith(("severity", "assigned")) for line in lines)  # they are empty
-
-    wide = _ANY.sub("", on_a_terminal(*command, columns=160))
-    assert f"│ {SESSION} │" in wide
-    assert max(map(len, wide.splitlines())) <= 160
 
     piped = subprocess.run([HALTLINE, *command], env={}, capture_output=True, text=True, check=False).stdout
     assert f"│ {SESSION} │" in piped

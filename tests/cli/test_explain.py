@@ -65,21 +65,6 @@ def test_nested_arguments_are_read(depth: int) -> None:
     assert act["effect"] == "destroys"
 
 
-@cases(
-    "tool, call, level",
-    {
-        "a row names the target": ("", "psql -c 'DROP TABLE orders'", "kill"),
-        "a whole database": ("", "dropdb shop", "question"),
-        "an unknown tool's name": ("remove_asset", '{"asset_id": "a"}', "hint"),
-        "an argument's name": ("catalog", '{"op": "delete", "asset_id": "a"}', "hint"),
-        "for tests": ("", "kubectl --context minikube delete ns shop", "none"),
-    },
-)
-def test_it_says_how_far_an_act_leads_and_why(tool: str, call: str, level: str) -> None:
-    (act,) = explained(*(("--tool", tool) if tool else ()), call)
-    assert act["level"] == level
-
-
 def test_what_the_policy_names_as_scratch_is_none(tmp_path: Path) -> None:
     policy = tmp_path / "policy.yaml"
     policy.write_text("{scratch: ['k8s=*@shared']}", encoding="utf-8")

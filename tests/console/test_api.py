@@ -140,13 +140,6 @@ def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> 
     assert [what for what, request in REQUESTS.items() if status(*request) != 403] == allowed
 
 
-@pytest.mark.parametrize("act", ["freeze", "contain", "lift"])
-def test_an_act_without_a_reason_is_refused(client: TestClient, act: str) -> None:
-    assert client.post(f"/api/v1/{act}", json={"id": "s-other"}).status_code == 422
-    blank = {"id": "s-other", "unknown": True, "reason": " "}
-    assert client.post(f"/api/v1/{act}", json=blank).status_code == 409
-
-
 def test_who_has_no_key_sees_nothing(client: TestClient) -> None:
     client.headers.pop("Authorization")
     for header in (None, "Bearer nobody's", "Basic abc", "Bearer "):

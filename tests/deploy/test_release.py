@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from haltline.streams.local.kafka import free_port
-from tests.builders import cases
 from tests.deploy.test_deployment import BASE
 from tests.deploy.tools import DEPLOY
 from tests.http_server import served
@@ -138,21 +137,14 @@ def audit(folder: Path, url: str, npm: str = "") -> tuple[int, str]:
 NPM = {"left": {"range": "<2", "severity": "high", "via": [{"title": "it runs what it reads"}]}}
 
 
-@cases("version, npm, code, osv_says, npm_says", {
-    "known ones fail": ("1.0", NPM, 1, "audit: victim 1.0: CVE-2026-0001 GHSA-xxxx-yyyy-zzzz: mended in 1.1",
-                        "audit: npm: left <2: high: it runs what it reads"),
-    "none": ("1.1", {}, 0, "audit: osv: 2 of 2 packages looked up, 0 known vulnerabilities",
-             "audit: npm: 9 packages looked up, 0 known to be vulnerable"),
-})  # fmt: skip
-def test_known_vulnerabilities(
-    version: str, npm: dict[str, Any], code: int, osv_says: str, npm_says: str, tmp_path: Path
-) -> None:
-    install(tmp_path, "victim", version)
+def test_known_vulnerabilities_fail(tmp_path: Path) -> None:
+    install(tmp_path, "victim", "1.0")
     install(tmp_path, "other", "2.0")
-    answer = json.dumps({"vulnerabilities": npm, "metadata": {"dependencies": {"total": 9}}})
+    answer = json.dumps({"vulnerabilities": NPM, "metadata": {"dependencies": {"total": 9}}})
     with advisories({"victim 1.0": ADVISORY}) as url:
         actual, output = audit(tmp_path, url, answer)
-    assert (actual, osv_says in output, npm_says in output) == (code, True, True), output
+    assert "audit: victim 1.0: CVE-2026-0001 GHSA-xxxx-yyyy-zzzz: mended in 1.1" in output
+    assert (actual, "audit: npm: left <2: high: it runs what it reads" in output) == (1, True), output
 
 
 def test_without_a_service_it_says_so_and_fails_nothing(tmp_path: Path) -> None:

@@ -242,7 +242,6 @@ def test_of_many_spans_those_of_agents_have_what_the_ones_above_them_say() -> No
             {"kind": Kind.COMPLETED, "action": "ours", "session_id": "s2"},
         ),
         "what consists of other spans": ("AGENT", {}, {"kind": Kind.HEARTBEAT}),
-        "a retriever": ("RETRIEVER", {}, {"kind": Kind.COMPLETED, "action": "retrieval"}),
     },
 )  # fmt: skip
 def test_a_span_of_openinference_is_read_by_its_kind(
@@ -267,7 +266,6 @@ def test_other_operations_are_model_turns_whose_input_includes_what_came_from_th
     {
         "a status of error": ({}, {"code": 2, "message": "asset still exists"}, "asset still exists"),
         "a status by its name": ({}, {"code": "STATUS_CODE_ERROR"}, "error"),
-        "an error type and no status": ({"error.type": "timeout"}, None, "timeout"),
         "an error type and a message": ({"error.type": "E"}, {"code": 2, "message": "gone"}, "E: gone"),
     },
 )
@@ -285,10 +283,8 @@ def test_a_failed_span_is_an_error(attributes: dict[str, Any], status: Any, erro
         "an array": (b"[]", BadRecord.INVALID),
         "no ids and no times": (b"{}", BadRecord.INVALID),
         "a value without a type": (span({}, attributes=[{"key": "a", "value": "b"}]), BadRecord.INVALID),
-        "a status that is a text": (span({}, status="bad"), BadRecord.INVALID),
         "a time beyond 64 bits": (span({}, endTimeUnixNano="9" * 28), BadRecord.INVALID),
         "an end before the start": (span({}, endTimeUnixNano="0"), BadRecord.INVALID),
-        "tokens that are a text": (span({"gen_ai.usage.input_tokens": "many"}), BadRecord.INVALID),
         "a value that is nested 300 deep": (
             b'{"attributes":[{"key":"a","value":' + b'{"arrayValue":{"values":[' * 300 + b"]}}" * 300 + b"}]}",
             BadRecord.INVALID,

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.simulator.outcome import Outcome
-from benchmarks.simulator.plan import Deed, Step, plan_of
-from benchmarks.simulator.runs import run, shorten
+from benchmarks.simulator.runs import run
 
 ROOT = Path(__file__).parents[3]
 
@@ -36,19 +34,3 @@ def test_a_mistake_is_found_and_its_seed_printed() -> None:
     assert found.returncode == 0, found.stderr
     assert "rows before positions: found after" in found.stdout
     assert "WRONG" in found.stdout
-
-
-def test_all_kinds_of_faults_come_and_in_some_histories_only_a_few_of_them_again_and_again() -> None:
-    plans = [[step.deed for step in plan_of(seed, ["w"], ["r"])] for seed in range(200)]
-    assert {deed for plan in plans for deed in plan} == set(Deed)
-    assert any(len(plan) >= 8 and len(set(plan)) <= 3 for plan in plans)
-
-
-def test_a_failing_plan_is_shortened_to_the_steps_that_matter() -> None:
-    steps = [Step(float(at), Deed.KILL, f"worker-{at}") for at in range(6)]
-
-    def fails_with_two(seed: int, plan: object) -> Outcome:
-        differs = {steps[1], steps[4]} <= set(plan)  # type: ignore[call-overload]  # a plan
-        return Outcome(seed, plan, ["differs"] if differs else [])  # type: ignore[arg-type]  # as above
-
-    assert shorten(Outcome(1, steps, ["differs"]), fails_with_two).plan == [steps[1], steps[4]]

@@ -126,15 +126,6 @@ def test_very_many_are_previewed_summed_and_gone_through_within_reach(page: Page
     assert page.locator("main *").count() < 3_000, "what is out of sight is not drawn"
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="State at step 1,001", exact=True)).to_be_visible()
-    page.goto("/interventions")
-    expect(page.get_by_role("img", name="Interventions by day and level")).to_be_visible()
-    blocked = page.get_by_role("list", name="Actions that were blocked the most")
-    blocked.get_by_role("link", name="delete_asset", exact=True).click()
-    expect(page.get_by_role("textbox", name="Action")).to_have_value("delete_asset")
-    expect(page.locator("tbody tr").first).to_contain_text(BUSY)
-    expect(page.locator("tbody tr").filter(has_text=LONG[:40])).to_have_count(0)
-    page.get_by_label("Type").select_option("idempotent_replay")
-    expect(page.get_by_text("No interventions match.")).to_be_visible()
 
 
 def test_a_console_that_is_away_says_so_and_is_there_again(chromium: Browser, address: str) -> None:

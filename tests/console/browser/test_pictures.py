@@ -71,14 +71,6 @@ def test_marks_of_the_swimlane_are_the_steps_and_choose_each_other(page: Page) -
     expect(page.locator("li[aria-current=step] .args.whole")).to_have_text("asset_id=fact_sales, attempt=2")
     page.keyboard.press("ArrowUp")
     expect(page.locator("li[aria-current=step]")).to_be_focused()
-    # A click on a mark: the ring is drawn on it.
-    page.keyboard.press("Home")
-    lanes.scroll_into_view_if_needed()
-    box = lanes.get_by_role("option").bounding_box()
-    assert box is not None
-    page.keyboard.press("End")
-    page.mouse.click(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    expect(page.locator("li[aria-current=step]")).to_contain_text("session.started")
     # Feedback and signals are folded until they are wanted.
     before = items.count()
     folds = page.get_by_role("checkbox", name=re.compile(r"Show feedback and signals \(\d+\)"))

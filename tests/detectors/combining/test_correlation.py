@@ -67,11 +67,6 @@ NUMBERS = [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many
         "further apart than the timespan": ({}, exports(0, 30, 61), []),
         "slow, within the last actions": ({"last_actions": 5}, exports(0, 300, 600), [600]),
         "all that is said": ({"condition": {"gte": 2, "neq": 3}}, exports(0, 1, 2, 3), [1, 3]),
-        "by outcome": (
-            {"select": {"failed": {"action": "export_*", "outcome": "error"}}},
-            [*exports(0, 1, 2), *exports(3, 4, 5, error="disk full")],
-            [5],
-        ),
         "by error, when it is known": (
             {"select": {"failed": {"error": "*quota*"}}},
             [e for s in range(4) for e in call(s * 5, "put", error="over quota: 7")],
@@ -82,22 +77,12 @@ NUMBERS = [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many
             [event(s, "look", f"table={'prod' if s % 2 else 'test'}.x") for s in range(6)],
             [5],
         ),
-        "by argument": (
-            {"select": {"all": {"args": {"format": "csv"}}}},
-            [event(s, "put", args={"format": "csv" if s < 3 else "xml"}) for s in range(6)],
-            [2],
-        ),
         "by effect, this one or a more harmful one": (
             {"select": {"harm": {"effect": "mutate"}}},
             [event(0, "update_row"), event(1, "get_row"), delete(2, "x=1"), event(3, "set_row")],
             [3],
         ),
         "by kind": ({"select": {"turns": {"kind": "model.turn"}}}, each(3, event, "", kind=Kind.MODEL_TURN), [2]),
-        "grouped by target": (
-            {"group_by": ["target"]},
-            [event(s, "export_table", f"table={'ab'[s % 2]}") for s in range(6)],
-            [4, 5],
-        ),
         "what is grouped by is not there": ({"group_by": ["args.format"]}, exports(0, 1, 2), []),
         "different values": (
             {"type": "value_count", "condition": {"gte": 3, "field": "target"}},
@@ -108,15 +93,6 @@ NUMBERS = [event(s, "put", args={"n": n}) for s, n in enumerate((30, 5, 1, "many
             {"type": "value_sum", "condition": {"gt": 100, "field": "output_bytes"}, "select": {"r": {"on": "result"}}},
             [event(s, "read", output_bytes=40 + s) for s in range(4)],
             [2, 3],
-        ),
-        "a sum of tenths, rounded": (
-            {
-                "type": "value_sum",
-                "condition": {"gte": 0.3, "field": "usage.cost_usd"},
-                "select": {"a": {"on": "event"}},
-            },
-            each(3, event, "read", usage={"cost_usd": 0.1}),
-            [2],
         ),
         "a mean, of numbers only": (
             {"type": "value_avg", "condition": {"lt": 13, "field": "args.n"}, "select": {"all": {}}},

@@ -15,10 +15,8 @@ SCRATCH, PLAIN, SEVERE = Badness.SCRATCH, Badness.PLAIN, Badness.SEVERE
         "going up from tmp leaves tmp": ("/tmp/../etc", "/etc"),
         "there is nothing above the root": ("/..", "/"),
         "what is above the unknown stays": ("../a", "../a"),
-        "going up past the start stays": ("a/../..", ".."),
         "above a home are the homes": ("~/../x", "/home/x"),
         "above something unknown is unknown": ("$X/../y", "$X/../y"),
-        "here is here": (".", "."),
     },
 )
 def test_canonical(path: str, expected: str) -> None:
@@ -29,25 +27,20 @@ def test_canonical(path: str, expected: str) -> None:
     "path, one, all_below",
     {
         "a folder of the work is one among many": ("src/a", PLAIN, PLAIN),
-        "an installed program is one among many": ("/opt/app", PLAIN, PLAIN),
         "a folder at the root is severe": ("/data", PLAIN, SEVERE),
         "a home is severe": ("/home/u", PLAIN, SEVERE),
-        "a folder of a home is one among many": ("/home/u/work", PLAIN, PLAIN),
-        "keys are severe": ("/home/u/.ssh", PLAIN, SEVERE),
         "a mount is severe": ("/mnt/lake", PLAIN, SEVERE),
         "the data of an engine is severe": ("/var/lib/docker", PLAIN, SEVERE),
         "scratch names in the system are no scratch": ("/usr/lib/node_modules/x", PLAIN, PLAIN),
         "sources in the system are work": ("/usr/src/app/node_modules", SCRATCH, SCRATCH),
         "what all depend on is severe": ("/etc/passwd", SEVERE, SEVERE),
         "all of tmp is somebody's too": ("/tmp", PLAIN, PLAIN),
-        "a repository in tmp is scratch": ("/tmp/a/.git", SCRATCH, SCRATCH),
         "production in build output is scratch": ("build/prod", SCRATCH, SCRATCH),
         "build output of production is somebody's": ("prod/build", PLAIN, PLAIN),
         "a source file in target is somebody's": ("src/target/x.rs", PLAIN, SCRATCH),
         "build output in a home is scratch": ("~/build", SCRATCH, SCRATCH),
         "an editor's copy is scratch": ("a~", SCRATCH, SCRATCH),
         "a home is no editor's copy": ("~", PLAIN, SEVERE),
-        "test data is somebody's": ("tests/snapshots/a", PLAIN, PLAIN),
     },
 )
 def test_badness(path: str, one: Badness, all_below: Badness) -> None:

@@ -94,11 +94,6 @@ WARNED = "Warning: _curses.error: setupterm: could not find terminfo database\nT
         "a warning alone says nothing": (f"{WARNED}\n", ""),
         "an error": (f"{WARNED}\nNameError: name 'x' is not defined", "nameerror: name 'x' is not defined"),
         "an error before it": (f"Segmentation fault (core dumped)\nno such key\n{WARNED}", "no such key"),
-        "a line of a program": (
-            "/srv/a.py:3: DeprecationWarning: imp cannot be used any more\n  import imp\nAssertionError: 3 is not 4",
-            "assertionerror: # is not #",
-        ),
-        "several warnings": ("WARNING: the cache was not found\nnpm WARN old lockfile: missing\n", ""),
         "one that was raised is an error": (
             "Traceback (most recent call last):\n  f()\nUserWarning: the index is not sorted",
             "userwarning: the index is not sorted",

@@ -4,7 +4,7 @@ from typing import Any
 from hypothesis import given, settings
 from msgspec import msgpack
 
-from haltline.detectors.features.novelty import VALUES, Novelty, _words, checksums
+from haltline.detectors.features.novelty import VALUES, Novelty, checksums
 from haltline.detectors.session.stagnation import Stagnation
 from haltline.schemas.events import ActionEvent, Outcome
 from haltline.schemas.events import Novelty as Novel
@@ -60,17 +60,6 @@ NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "islan
             each(4, bash, "make test", "Error 2: no rule", **NO_OUTPUT),
             {"negative_20": 4, "negative_5": 4, "new_failures_20": 1},
         ),
-        "nine guesses that are refused are no series": (
-            [
-                event(s, "check_it", args={"it": f"{s}"}, output_head="Wrong password", output_bytes=14)
-                for s in range(9)
-            ],
-            {"negative_20": 9, "stale_balance": 8},
-        ),
-        "six different edits": (
-            [bash(s, f"sed -i s/{w}/x/ f.py", **NO_OUTPUT) for s, w in enumerate(NEW)],
-            {"results_seen_12": 0, "stale_balance": 0},
-        ),
         "new words are averaged over the last results, and what no call has named is counted": (
             [ran(s, f"ls /{w}", words=12 * s, operands=1, given=0) for s, w in enumerate(NEW)],
             {"new_words_4": 35.0, "unused_20": 20, "unused_5": 5, "given_20": 14},
@@ -78,14 +67,6 @@ NEW = ("alpha beacon", "cedar dolphin", "ember falcon", "garden harbour", "islan
         "each object of a list that was shown": (
             [ran(s, f"ruff check {w}", words=0, operands=1, given=1) for s, w in enumerate(NEW)],
             {"results_seen_12": 0, "stale_balance": 0, "given_20": 20, "new_words_12": 40.0},
-        ),
-        "a list whose calls fail": (
-            [ran(s, f"ruff check {w}", words=0, operands=1, given=1, error="E 1") for s, w in enumerate(NEW)],
-            {"negative_20": 6, "given_20": 14, "new_words_12": 0.0},
-        ),
-        "pictures of which the recording shows none are no steps": (
-            [ran(s, "screenshot", words=0, operands=0, output_head="[image omitted]") for s in range(6)],
-            {"results_seen_12": 0, "unused_20": 20},
         ),
     },
 )
@@ -156,18 +137,6 @@ def test_values_stay_within_their_bounds(events: list[ActionEvent]) -> None:
 def test_values_begin_at_their_start_and_the_state_stays_small() -> None:
     assert Novelty().values() == tuple(value.start for value in VALUES)
     assert len(msgpack.encode(watched(long_session(1_000)))) <= MAX_BYTES
-
-
-@cases(
-    "text, expected",
-    {
-        "marks stand between words": ("GET /srv/App.py: 404", {"get", "srv", "app", "py", "404"}),
-        "no spaces: pieces": ("漢字かなまじり文の長い", {"漢字かなまじり文", "の長い"}),
-        "half a character": ("half \ud83d a pair", {"half", "pair"}),
-    },
-)
-def test_the_words_of_a_text(text: str, expected: set[str]) -> None:
-    assert _words(text) == expected
 
 
 def test_words_that_are_long_ago_are_forgotten_and_one_that_is_too_long_is_never_known() -> None:

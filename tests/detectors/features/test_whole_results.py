@@ -53,14 +53,9 @@ def write(path: str, **fields: Any) -> ActionEvent:
         "an edit of a file begins anew": (write("src/app.py"), 0),
         "a program by heredoc": (bash(900, "cat > src/a.py <<'E'\nx = 1\nE", **SILENT), 0),
         "another commit is no edit": (bash(900, "git checkout main && git stash", **SILENT), 13),
-        "nor is the patch of what was committed": (
-            bash(900, "git format-patch -1 HEAD --stdout > fix.patch", **SILENT), 13),
         "what is published acts outside": (bash(900, "git add -A && git push origin fix", **SILENT), 0),
         "so does a request that changes something": (
             bash(900, "curl -X POST https://api.example.org/orders -d '{}' > o.json", **SILENT), 0),
-        "a statement that changes rows": (
-            event(900, "sql", args={"query": "UPDATE t SET a = 1"}, output_head="1", output_novelty=told(0)), 0),
-        "a mail": (event(900, "send_email", args={"to": "a@example.org"}, output_head="ok"), 0),
         "the word that it is done": (event(900, "task_done", args={"message": "done"}, output_head="done"), 12),
         "a result of which nobody knows how much is new": (
             bash(900, "ls -R /srv", output_head="alpha", output_bytes=9_000), 11),

@@ -47,15 +47,6 @@ def test_risk(category: Category, out_of_scope: bool, risk: float, level: Severi
     assert (score, severity_of(score, THRESHOLDS) or LOW) == (risk, level)
 
 
-def test_each_failed_similar_action_adds_to_the_risk_sums_are_rounded_and_the_hardest_of_several_counts() -> None:
-    assert [scoring.risk_score(Category.READ, failed_before=n) for n in (0, 1, 2, 3, 9)] == [0.1, 0.2, 0.3, 0.5, 0.5]
-    assert 0.7 + 0.1 < 0.8
-    assert severity_of(scoring.risk_score(Category.COMMAND, failed_before=1), THRESHOLDS) is HIGH
-    assert scoring.aggregate([Verdict.WARN, Verdict.BLOCK, Verdict.MODIFY, Verdict.ALLOW]) is Verdict.BLOCK
-    assert scoring.aggregate([]) is Verdict.ALLOW
-    assert set(scoring.BASE_RISK) == set(Category)
-
-
 @cases(
     "aligned, progression, alternative, score, level",
     {

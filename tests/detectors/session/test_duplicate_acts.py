@@ -104,17 +104,9 @@ ONE = told("Scan the network and publish a map")
         # the same act
         "one ticket again and again, with a new number each time": (each(6, ticket), "mhcc"),
         "the same ticket far apart": (in_turn(range(0, 120, 20), ticket, *[other] * 19), ""),
-        "a message by the tool of a channel": (
-            [event(s, "telegram", args={"to": "a", "text": "ping"}, output_head=f"id {s} ok") for s in range(5)],
-            "mhc",
-        ),
         "the operation decides: sent": ([message(s, "send") for s in range(5)], "mhc"),
         "the operation decides: read": ([message(s, "read") for s in range(9)], ""),
         "pages that are turned": ([click(s, "Next page button") for s in range(9)], ""),
-        "another agent for the same": (
-            [event(s, "Task", args={"prompt": "find the bug"}, output_head=f"agent {s}") for s in range(5)],
-            "mhc",
-        ),
         "a server in the background, again and again": ([server(s) for s in range(5)], "mhc"),
         "a server that is started again after each change": (rounds(9, server, edit), ""),
         # orders
@@ -123,20 +115,8 @@ ONE = told("Scan the network and publish a map")
             [checkout(0), *in_turn(range(1, 12, 3), order, spinner, checkout)],
             "mcc",
         ),
-        "another order, of what was put into the cart before": (
-            in_turn(range(0, 24, 4), lambda s: click(s, f"Add product {s} to cart"), checkout, order),
-            "mhhh",
-        ),
         "as many as the task asks for, and one more": ([told("Buy three gift cards"), *each(4, order)], "mhc"),
         "of which the task asks for all": ([told("Order each item of the list"), *each(5, order)], "mhhh"),
-        "another address each time": (
-            in_turn(
-                (0, 2),
-                lambda s: event(s, "browser_fill", args={"element": "Address", "value": f"Street {s}"}),
-                order,
-            ),
-            "",
-        ),
         "an order after the one before was cancelled": (
             in_turn((0, 2), order, lambda s: click(s, "Delete order button")),
             "",

@@ -29,7 +29,6 @@ def grep(second: float, output: str = "") -> ActionEvent:
         "by a program that ends without a word": (each(10, grep), "m"),
         "an empty result by its size": (each(10, search, None, output_bytes=0), "m"),
         "results that nobody tells": (each(20, search, None), ""),
-        "one found something": ([grep(s) if s != 5 else grep(s, "src/a.py:1") for s in range(14)], ""),
         "thoughts in between": (
             [search(s) if s % 2 else event(s, "think", args={"thought": f"{s}"}, output_head="") for s in range(20)],
             "m",
@@ -64,7 +63,6 @@ def lines(second: float, new: int = 0) -> ActionEvent:
         "searches without a new word": (each(12, reworded), "mmmhhhc"),
         "less than a tenth of the words is new": (each(6, reworded, new=3), "m"),
         "a page was opened": ([reworded(s) if s != 5 else event(s, "open", **words(20)) for s in range(11)], ""),
-        "the same search": (each(12, event, "web_search", args={"query": "q"}, **words(0)), "mmmhhhc"),
         "parts of one file": (each(9, part), "mmmh"),
         "parts of one file, printed by a program": (each(9, lines), "mmmh"),
         "the same part": (each(12, event, "read_file", args={"path": "a.py", "offset": 1}, **words(0)), ""),
@@ -203,14 +201,6 @@ PAGE = "<html><body>Please sign in to see what is here</body></html>"
         # one answer to different calls
         "seven are medium, ten high, twelve critical": (each(12, attempt, PAGE), "mmmhhc"),
         "the answers differ in numbers": ([attempt(s, PAGE + f" id={s:02d}") for s in range(7)], "m"),
-        "with curl's progress before or behind": (
-            [attempt(s, METER + (BAR + PAGE if s % 2 else PAGE + BAR)) for s in range(7)],
-            "m",
-        ),
-        "a separator within quotes": (
-            [attempt(s, PAGE, f'curl -d "user=a&pass=b" -{"Hb"[s % 2]} x h/{{}}') for s in range(7)],
-            "m",
-        ),
         "the same call, which is a repetition": ([attempt(0, PAGE) for _ in range(7)], ""),
         "all is well": (each(12, attempt, '{"status": "UP"}', "curl -s h{}/health"), ""),
         "receipts": (each(12, attempt, "created item", "aws x create --id {}"), ""),

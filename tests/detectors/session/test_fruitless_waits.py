@@ -43,11 +43,6 @@ def between(events: Sequence[ActionEvent], *others: str) -> list[ActionEvent]:
             "mc",
         ),
         "the same command without a result": (each(4, slow), "mc"),
-        "timeouts of which nobody tells how long they took": (
-            each(4, slow, error="timed_out: command timed out", duration_ms=None),
-            "mc",
-        ),
-        "less than a minute each": (each(9, slow, error=TIMED_OUT, duration_ms=59_000), ""),
         "few among many": (between(each(6, slow, error=TIMED_OUT), *("ls" for _ in range(9))), ""),
         "timeouts that brought something new": (
             [wait_call(n, f"epoch {n} of 99\n", "python train.py", error=TIMED_OUT) for n in range(6)],
@@ -69,7 +64,6 @@ def sleep(number: int, command: str = "sleep 240; echo done", slept_s: float = 2
     {
         "sleeps in a row": (each(13, sleep), "mmmhhhcc"),
         "by a tool": ([event(n * 60, "sleep", args={"s": 30}, duration_ms=30_000) for n in range(12)], "mmmhhhc"),
-        "by a program": ([sleep(n, 'python3 -c "import time; time.sleep(60)"') for n in range(12)], "mmmhhhc"),
         "with a look in between": (
             [e for n in range(12) for e in (sleep(n), bash(n * 300 + 290, "ls out", output_head=f"{n}"))],
             "",

@@ -55,10 +55,6 @@ def analyses(path: str = "app.zip", *, count: int = 4, start: float = 1) -> list
         "a program that draws results": ([FAILED, draws(1), bash(2, "python sim.py && cat results/a.json")], "m"),
         "in a here-document": ([FAILED, bash(1, f"python - <<'EOF'\n{DRAWS}EOF")], "m"),
         "a program that nobody runs": ([FAILED, draws(1), bash(2, "ls")], ""),
-        "it failed long ago": (
-            [FAILED, *each(range(1, 8), bash, "ls"), draws(8), bash(9, "python sim.py")],
-            "",
-        ),
         "a program that reads what was measured": (
             [FAILED, draws(1, "data = json.load(open('raw.json'))\n" + DRAWS), bash(2, "python sim.py")],
             "",

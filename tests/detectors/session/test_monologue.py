@@ -44,13 +44,11 @@ LOOKED = [bash(0, "ls")]
         "calls that only talk are messages": (each(3, say), "m"),
         "said, told and thought": ([say(0), turn(1), call(2, "think", args={"thought": TEXT})], "m"),
         "a message that goes out": (each(6, call, "message", args={"text": TEXT, "to": "ada"}), ""),
-        "to nobody: an argument that is filled in": (each(3, call, "message", args={"text": TEXT, "to": ""}), "m"),
         "a message to a channel": (each(6, call, "message", args={"action": "send", "target": "c", "text": TEXT}), ""),
         "a thought with its number": (
             [e for n in range(3) for e in call(n, "sequentialthinking", args={"thought": TEXT, "thoughtNumber": n})],
             "m",
         ),
-        "only durations differ": ([turn(s, f"{TEXT} I waited {s} seconds.") for s in range(3)], "m"),
         "other numbers: half": ([turn(s, f"{TEXT} This is step {s}.") for s in range(8)], "mmhh"),
         "an action in between": ([turn(0), turn(1), event(2, "read_file"), turn(3), turn(4)], ""),
         "somebody is asked each time": ([turn(s * 121) for s in range(9)], ""),
@@ -59,7 +57,6 @@ LOOKED = [bash(0, "ls")]
         # by commands that only say something
         "in a session that has acted": ([*LOOKED, *echoes(5)], "mhcc"),
         "in a session that never acted": (echoes(5), "cc"),
-        "short ones": ([*LOOKED, *each(range(1, 9), bash, "echo 'rm -rf /data would be wrong'")], ""),
         "the same again is left to another rule": ([*LOOKED, *(echoes(1, s)[0] for s in range(1, 5))], ""),
         "pauses": ([*LOOKED, *(bash(s * 121, "echo 'which one?'") for s in range(1, 9))], ""),
     },

@@ -34,10 +34,8 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
 @cases(
     "events, expected",
     {
-        "seven repetitions": (every(1, 8), {}),
         "by the count of the repetitions": (every(1, 60), {"medium": 9, "high": 13}),
         "by the time waited": (every(60, 40), {"medium": 11, "high": 16, "critical": 31}),
-        "by the count, when they are spaced": (every(20, 60), {"medium": 11, "high": 26}),
         "clocks and counters are nothing new": (
             [poll(s * 20, f"12:{s:02d} still queued, checked {s} times, attempt {s}") for s in range(60)],
             {"medium": 12, "high": 27},
@@ -62,7 +60,6 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
             ],
             {"medium": 11, "high": 24},
         ),
-        "a minute between one look and the next": (every(61, 40, order), {"medium": 11, "high": 16, "critical": 31}),
     },
 )
 def test_waiting(events: Sequence[ActionEvent], expected: dict[str, int]) -> None:

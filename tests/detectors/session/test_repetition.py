@@ -118,23 +118,16 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         # random answers, and edits of numbers
         "twelve random answers": (each(12, random_answer), "mmhhhhc"),
         "sixteen edits with other numbers": (each(16, retouched), "mmmmhhhhc"),
-        "edits of different files": ([retouched(s, path=f"/srv/{s}.py") for s in range(12)], ""),
         "the very same edit, a run after each": (
             rounds(5, lambda s: retouched(s, new="x"), lambda s: bash(s, "./run", output_head=f"{s}")),
             "mcc",
         ),
-        "two edits that undo each other": (
-            rounds(5, lambda s: retouched(s, new="x"), lambda s: retouched(s, new="y")),
-            "mmcccc",
-        ),
-        "edits far apart": (in_turn(range(0, 360, 30), retouched, other, other, other), ""),
         # command lines that do nothing
         "two that do nothing": ([bash(s, f": echo {s}") for s in range(2)], ""),
         "six that do nothing, whatever is done in between": (
             rounds(6, lambda s: bash(s, f": echo {s}"), other, edit),
             "mmhc",
         ),
-        "far apart from each other": (in_turn(range(0, 200, 20), lambda s: bash(s, f": {s}"), *[other] * 19), ""),
         # results that are not recorded
         "a screenshot without its data": (
             each(
@@ -146,10 +139,6 @@ def rounds(count: int, *makes: Any) -> list[ActionEvent]:
         # what looks new and is not
         "the same findings in another order": (
             [look(s, "\n".join(f"result {(n + s) % 5}" for n in range(5))) for s in range(5)],
-            "mc",
-        ),
-        "the id of a chunk": (
-            [bash(s, "ls", output_head=f"Chunk ID: {s:06x}\nWall time: 0.{s} s\na") for s in range(5)],
             "mc",
         ),
         # another try each time

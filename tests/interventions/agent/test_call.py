@@ -10,7 +10,6 @@ from haltline.interventions.agent.transport.transport import NoTransport
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.wire import decode_event
-from tests.builders import some
 from tests.interventions.agent.attempts import attempt, attempts, of, outcomes
 from tests.waiting import wait_until
 
@@ -80,17 +79,6 @@ def test_a_generator_function_is_no_tool_and_an_option_that_cannot_be_is_refused
     for options, message in wrong:
         with pytest.raises(ValueError, match=message):
             guard.action("delete_asset", **options)
-
-
-def test_concurrent_calls_in_threads_each_get_their_own_verdict() -> None:
-    def odd_ones_are_blocked(event: ActionEvent) -> Level:
-        return Level.BLOCK if some(event.args)["asset_id"] % 2 else Level.ALLOW
-
-    guard = ScriptedGuard(*[odd_ones_are_blocked] * 64)
-    with ThreadPoolExecutor(64) as pool:
-        became = list(pool.map(lambda number: attempt(guard, args={"asset_id": number}), range(64)))
-    assert became == ["executed", "block"] * 32
-    assert sorted(event.seq or 0 for event in guard.events) == list(range(len(guard.events)))
 
 
 class Deceptive(str):

@@ -22,11 +22,9 @@ from tests.interventions.agent.attempts import KILLED, about_approval, attempt, 
         "closed for one behind a prefix": ("mcp__db__drop_table", None, Effect.DESTRUCTIVE, False),
         "closed for a declared destructive effect": ("tidy", "destructive", Effect.DESTRUCTIVE, False),
         "a hint does not lower what the name says": ("delete_asset", "read", Effect.DESTRUCTIVE, False),
-        "open for a read": ("get_asset", None, Effect.DESTRUCTIVE, True),
         "open for a name that tells nothing": ("frobnicate", None, Effect.DESTRUCTIVE, True),
         "closed from the setting on": ("tidy", "mutate", Effect.MUTATE, False),
         "closed for reads where the setting says so": ("get_asset", None, Effect.READ, False),
-        "open for all where the setting says so": ("delete_asset", None, None, True),
     },
 )
 def test_without_a_verdict_it_is(action: str, effect: str | None, closed_from: Effect | None, executes: bool) -> None:
@@ -112,18 +110,6 @@ def earlier(guard: ScriptedGuard, level: Level, *, age_ms: int = 0) -> Decision:
     return decision(level, event, event_id=f"e-{level}", time=event.time - age_ms, message="for the model")
 
 
-@pytest.mark.parametrize("mode", ["async", "blocking"])
-def test_a_hint_that_nobody_waits_for_is_given_at_the_next_action(mode: str) -> None:
-    guard = ScriptedGuard(mode=mode)  # type: ignore[arg-type]  # one of the two
-    guard.send(earlier(guard, Level.NUDGE))
-    guard.send(earlier(guard, Level.REINFORCE))
-    with guard.action("get_asset") as first:
-        assert [advice.level for advice in first.advice] == [Level.NUDGE, Level.REINFORCE]
-    with guard.action("get_asset") as second:
-        assert second.advice == ()
-    assert stages(guard) == ["received", "received", "applied", "applied"]
-
-
 @pytest.mark.parametrize("level", [Level.PAUSE, Level.BLOCK, Level.ROLLBACK, Level.KILL])
 def test_a_refusal_that_nobody_waits_for_refuses_the_next_action_once_and_a_kill_all(level: Level) -> None:
     guard = ScriptedGuard(mode="async")
@@ -184,9 +170,6 @@ def outcome_of(*sequence: Said) -> str:
 @cases(
     "sequence, becomes",
     {
-        "a rejection refuses": ([ASKS, NO], "approval_rejected"),
-        "an approval lets it pass": ([ASKS, YES], "executed"),
-        "nobody's answer refuses": ([ASKS], "approval_pending"),
         "a warning across sessions is no answer": ([ASKS, ("across", Level.NUDGE)], "approval_pending"),
         "a shadow rule's note is no answer": ([ASKS, ("across", Level.ALLOW)], "approval_pending"),
         "a warning, then a rejection": ([ASKS, ("across", Level.NUDGE), NO], "approval_rejected"),

@@ -1,6 +1,5 @@
 """`haltline learn`, from an audit table with labels to a valid document."""
 
-import sys
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import replace
@@ -152,16 +151,6 @@ def test_too_few_labels_are_an_answer_and_nothing_is_written(tmp_path: Path) -> 
     assert (code, (tmp_path / "c.yaml").exists()) == (Exit.NO, False)
     assert "expected at least 5 sessions that ran away and 5 sound ones, got 1 (1 confirmed, 0 missed) and 1" in output
     assert "haltline label DECISION confirmed|false_alarm" in output
-
-
-@pytest.mark.parametrize("missing", ["lightgbm", "numpy"])
-def test_without_the_extra_says_what_to_install(
-    table: Path, tmp_path: Path, missing: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    code, output = run("--table", table, "--out", tmp_path / "c.yaml")
-    assert code == Exit.USAGE
-    assert f"learn needs {missing}, which is not installed: pip install 'haltline[processor,learn]'" in output
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,6 @@ from haltline.streams.replay.backtest import Recorded, Result, only, together
 from haltline.streams.replay.live_play import LivePlay
 from haltline.streams.replay.traces import read_traces
 from tests.builders import at
-from tests.streams.commands import said
 
 
 def budget(calls: int) -> Policy:
@@ -122,16 +121,3 @@ def test_declared_targets_of_traces_are_not_used_and_those_of_events_are(tmp_pat
     by_file = {file: next(read_traces(file)) for file in (trace, events)}
     assert {target for _, event in by_file[trace].events for target in event.targets} == set()
     assert {target for _, event in by_file[events].events for target in event.targets} == {"asset_id=a"}
-
-
-def test_a_file_is_replayed_as_a_backtest_plays_it(tmp_path: Path) -> None:
-    deletes = [event for n in range(6) for event in call(n, "delete_asset", args={"asset_id": "a"})]
-    file = tmp_path / "events.jsonl"
-    file.write_bytes(b"\n".join(event.to_json() for event in deletes))
-    code, output = said("replay", file, "--json")
-    replayed = orjson.loads(output)
-    assert code == 0
-    assert replayed["range"] == [{"topic": "haltline.actions", "partition": 0, "start": 0, "end": 5}]
-    [line] = map(orjson.loads, said("backtest", file, "--json")[1].splitlines())
-    assert [one["level"] for one in replayed["decisions"]] == [one["level"] for one in line["decisions"]]
-    assert (line["held"], line["refused"]) == (4, [4, 6, 8, 10])

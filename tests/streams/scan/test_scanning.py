@@ -118,7 +118,6 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pyte
     "agent, file, content, project",
     {
         "its working directory": ("codex", "26/rollout.jsonl", '{"payload": {"cwd": "/srv/shop"}}', "shop"),
-        "on Windows": ("pi", "a/b.jsonl", '{"cwd": "C:\\\\work\\\\shop\\\\"}', "shop"),
         "Gemini CLI's folder of it": ("gemini-cli", "shop/chats/a.json", "{}", "shop"),
         "the folder of the file": ("amp", "shop/a.json", "{}", "shop"),
     },
@@ -164,7 +163,6 @@ TASK = "User/globalStorage/saoudrizwan.claude-dev/tasks/1/api_conversation_histo
 "platform, agent, file",
 {
 "Claude Code": ("linux", "claude-code", ".claude/projects/-srv-shop/a.jsonl"),
-"a subagent": ("linux", "claude-code", ".claude/projects/-srv-shop/a/subagents/agent-b.jsonl"),
 "Cline on macOS": ("darwin", "cline", f"{SUPPORT}/Code/{TASK}"),
 "goose on Windows": ("win32", "goose", "AppData/Roaming/Block/goose/sessions/s.jsonl"),
 "mini": ("darwin", "mini-swe-agent", f"{SUPPORT}/mini-swe-agent/last_mini_run.traj.json"),
