@@ -49,6 +49,11 @@ def test_what_decides_loads_neither_a_kafka_client_nor_anything_of_the_processor
     assert "haltline.cli" not in loaded
 
 
+def test_what_installs_a_hook_or_releases_a_session_loads_no_guard() -> None:
+    loaded = _loaded("haltline.cli.agent.hook_settings", "haltline.cli.agent.persons", but_not="")
+    assert {name.partition(".")[0] for name in loaded} & {"pydantic", "confluent_kafka", "asyncio"} == set()
+
+
 def _loaded(*roots: str, but_not: str) -> set[str]:
     """Every module that a fresh interpreter has loaded once all modules of these packages are imported."""
     loaded = set(printed(sys.executable, "-c", IMPORT_ALL, but_not, *roots).split())

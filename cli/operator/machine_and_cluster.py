@@ -75,7 +75,8 @@ def cluster(at: Cluster, agent: str, *, sinks: str) -> Iterator[Check]:
     yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
     yield published_policies(bootstrap, topics, client)
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
-    if admin.list_topics(timeout=ANSWER_WITHIN_S).controller_id < 0:
+    metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
+    if metadata.controller_id not in metadata.brokers:
         do = "for anything but a trial, use a real Kafka"
         yield Check("permissions", Verdict.NOTE, "an embedded broker has none", do)
     else:

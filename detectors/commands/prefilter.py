@@ -202,7 +202,7 @@ def _has_word(text: str, watched: frozenset[bytes] | None = None) -> bool:
         or (not _INTERPRETERS.isdisjoint(found) and _by_script(text))
         or (not _CLIENTS.isdisjoint(found) and not _CHANGES_THERE.isdisjoint(words(text)))
         or (not _CLIENTS_OF_SQL.isdisjoint(found) and any(piece in text.lower() for piece in MAYBE))
-        or TABLE.may_match(words(text))
+        or TABLE.may_match(words(text), found)
     )
 
 

@@ -14,6 +14,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+_LOOK_EVERY_S: Final = 0.1
+"""The time in seconds within which a server notices its end, and at most waits to stop."""
 
 Partition = tuple[str, int]
 """Topic and partition number."""
@@ -174,7 +176,8 @@ class _Server:
             raise OSError(f"{what}: cannot serve on {host} port {port}: {refused}") from refused
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
-        self._thread = threading.Thread(target=self._server.serve_forever, name=what, daemon=True)
+        serve = self._server.serve_forever
+        self._thread = threading.Thread(target=serve, args=(_LOOK_EVERY_S,), name=what, daemon=True)
         self._thread.start()
 
     def close(self) -> None:

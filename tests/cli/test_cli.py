@@ -307,6 +307,7 @@ def test_doctor_says_what_is_bad_and_what_to_do_and_finds_a_running_system_well(
     done = haltline("doctor", "--bootstrap", system, "--worker", f"http://{NOBODY}", "--json")
     checks = {check["what"]: check["verdict"] for check in orjson.loads(done.stdout)}
     assert (checks["broker"], checks["topics"], checks["workers' progress"]) == ("ok", "ok", "ok")
+    assert checks["permissions"] == "note", "an embedded broker is not asked for them"
 
 
 def test_lengths_of_time_and_how_long_ago_something_was() -> None:

@@ -52,7 +52,8 @@ def running_system(logs: Path) -> Iterator[str]:
     """An embedded broker with every topic and a worker; the broker's address."""
     with QuickBroker() as broker:
         broker.ensure_topics(Topics())
-        with running_worker(broker.bootstrap, logs):
+        # It lives until the last test: asking a third as often, both take half of the processor.
+        with running_worker(broker.bootstrap, logs, "--fetch-wait-ms", "30"):
             yield broker.bootstrap
 
 

@@ -23,7 +23,7 @@ the act; without one it is the program with its words.
 Misses: abbreviated options; values of options that are not in `options.txt`.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import translate
 from functools import cache
@@ -109,12 +109,12 @@ class Table:
     alone: frozenset[bytes]
     """Words of which one is enough, among them those of rows for every program."""
 
-    def may_match(self, words: Sequence[bytes]) -> bool:
-        """Return whether the words of a command line may match a row; no false negatives."""
-        if not self.alone.isdisjoint(words):
+    def may_match(self, words: Sequence[bytes], watched: Collection[bytes] = ()) -> bool:
+        """Return whether the words of a command line may match a row; no false negatives. `watched`: known ones."""
+        if not self.alone.isdisjoint(watched or words):
             return True
-        for name in self.needs.keys() & words:
-            for group in self.needs[name]:
+        for name in watched or words:
+            for group in self.needs.get(name, ()):
                 if group.issubset(words):
                     return True
         return False
