@@ -51,7 +51,9 @@ def test_a_command_of_an_extra_names_it_and_begins_nothing(
 def test_a_guard_without_a_broker_names_the_variables_in_one_line() -> None:
     done = haltline("intake")
     assert done.exit_code == Exit.USAGE
-    assert done.stderr.startswith("haltline: intake: bootstrap: expected Kafka's address (host:port) for mode 'blocking'")
+    assert done.stderr.startswith(
+        "haltline: intake: bootstrap: expected Kafka's address (host:port) for mode 'blocking'"
+    )
     assert done.stderr.endswith("read HALTLINE_BOOTSTRAP and HALTLINE_MODE\n")
 
 
