@@ -89,7 +89,7 @@ def may_destroy(text: str) -> bool:
     watched = telling_words(text)
     if (watched and _has_word(text, watched)) or ("/dev" in text and _DEVICE.search(text) is not None):
         return True
-    if "$" in text:
+    if "$" in text and ("=" in text or "$'" in text or "$(" in text or "for " in text or "read" in text):
         return True  # words may be concatenated from variables, escapes or outputs
     if not _FILTER_WORDS.isdisjoint(watched) or "]::" in text:
         return True
