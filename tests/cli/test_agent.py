@@ -20,7 +20,7 @@ import pytest
 from haltline.cli.agent.reaching import Reach
 from haltline.interventions.agent.frame.session import Allowed, Denied
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.service.client import Connection, ServiceSession
+from haltline.interventions.agent.service.client import Connection, ServiceGone, ServiceSession
 from haltline.schemas.agent_service import Order
 from tests.waiting import wait_until
 
@@ -161,16 +161,39 @@ def test_without_a_service_calls_follow_the_fail_policy_by_what_they_would_run(
 
 
 def test_a_line_that_is_no_request_is_answered_and_the_next_one_is_read(environ: dict[str, str]) -> None:
-    with agent(environ) as (_, (path,)), socket.socket(socket.AF_UNIX) as client:
-        client.connect(path)
-        client.sendall(b'{"id": 1, "verb": 5}\n{no json\n[1]\n{"id": 2, "verb": "begin"}\n')
-        answers = client.makefile()
-        found = [json.loads(answers.readline()) for _ in range(4)]
-        errors = sorted(one["error"]["problems"][0].partition(",")[0] for one in found if "error" in one)
-        assert errors[:2] == ["the line: expected an object", "the line: expected one JSON object"]
-        assert errors[2].startswith("verb: expected one of begin")
-        (begun,) = (one for one in found if one.get("id") == 2)
-        assert begun["result"]["answer"] == "allow"
+    with agent(environ) as (_, (path,)):
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            lines = ('{"id": 1}', "{no json", "[1]", '{"id": 3, "verb": "begin", "lease_s": 1e999}')
+            client.sendall("\n".join((*lines, '{"id": 2, "verb": "begin"}', "")).encode())
+            answers = client.makefile()
+            found = [json.loads(answers.readline()) for _ in range(5)]
+        assert [one["result"]["answer"] for one in found if one["id"] == 2] == ["allow"]
+        failed = [one for one in found if "error" in one]
+        errors = {f"{one['id']}: {one['error']['problems'][0].partition(', got')[0]}" for one in failed}
+        assert errors == {
+            "1: verb: expected one of begin, propose, end, turn, close",
+            "3: lease_s: expected another value (Input should be a finite number)",
+            "None: the line: expected an object",
+            "None: the line: expected one JSON object",
+        }
+        with socket.socket(socket.AF_UNIX) as client:
+            client.connect(path)
+            client.sendall(b"no json\n")
+            assert "expected a JSON object or the name of an agent, got 'no json'" in client.makefile().read()
+
+
+def test_an_answer_that_is_for_nobody_leaves_no_caller_waiting(tmp_path: Path) -> None:
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(path)
+        server.listen()
+        connection = Connection(Path(path), lambda _: None)
+        accepted, _ = server.accept()
+        accepted.sendall(b'{"id": null, "error": {"status": 413, "problems": ["too long"]}}\n{"order": 7}\nno json\n')
+        accepted.close()
+        with pytest.raises(ServiceGone):
+            connection.ask("turn", {})
 
 
 def test_a_service_that_a_front_end_has_started_ends_after_its_last_session(environ: dict[str, str]) -> None:

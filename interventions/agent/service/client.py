@@ -111,6 +111,7 @@ class Connection:
             try:
                 self._socket.sendall(line)
             except OSError as error:
+                del self._waiting[number]
                 raise ServiceGone(str(error)) from None
         reply = answer.result()
         if (failed := reply.get("error")) is not None:
@@ -126,17 +127,22 @@ class Connection:
     def _read(self) -> None:
         with suppress(OSError), self._socket.makefile("rb") as lines:
             for line in lines:
-                message = orjson.loads(line)
-                if "order" in message:
-                    self._on_order(Order.model_validate(message))
-                elif (waiting := self._waiting.pop(message["id"], None)) is not None:
-                    waiting.set_result(message)
+                try:
+                    self._take(orjson.loads(line))
+                except Exception:  # of `on_order`, or in a message of another release: callers would wait for ever
+                    log.exception("haltline: a message of the service could not be read")
         with self._lock:
             self._is_open = False
             waiting_for, self._waiting = [*self._waiting.values()], {}
         self._socket.close()
         for one in waiting_for:
             one.set_exception(ServiceGone("the service ended before it answered"))
+
+    def _take(self, message: dict[str, Any]) -> None:
+        if "order" in message:
+            self._on_order(Order.model_validate(message))
+        elif (waiting := self._waiting.pop(message.get("id") or 0, None)) is not None:
+            waiting.set_result(message)
 
 
 class ServiceSession:

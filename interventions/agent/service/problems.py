@@ -36,10 +36,15 @@ def bad_values(error: ValueError, under: str = "") -> Bad:
 
 def _problem(error: Mapping[str, Any], under: str) -> str:
     """Return the text of one error; for values that do not fit together, the check's own message."""
+    name = f"{under}{'.'.join(map(str, error['loc']))}"
+    if error["type"] == "missing":
+        return f"{name}: expected a value, got none"
+    if error["type"] == "extra_forbidden":
+        return f"{name}: expected no such field, got {error['input']!r:.80}"
     text = str(error["msg"]).removeprefix("Value error, ")
     if not error["loc"]:
         return text
-    return f"{under}{'.'.join(map(str, error['loc']))}: expected another value ({text}), got {error['input']!r:.80}"
+    return f"{name}: expected another value ({text}), got {error['input']!r:.80}"
 
 
 def object_of(value: Any, what: str = "the body") -> dict[str, Any]:

@@ -19,8 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import orjson
-
+from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.interventions.agent.service.problems import Bad, Busy, object_of
 from haltline.interventions.agent.service.sessions import THIS_USER
 from haltline.interventions.agent.service.verbs import Orders, Verbs
@@ -32,7 +31,9 @@ MAX_BYTES: Final = 64 * 1024 * 1024
 LINGERS_S: Final = 60.0
 """Seconds that a service without sessions waits for the next."""
 _SIGN_OF_LIFE_S: Final = 5.0
-_MAX_REQUESTS: Final = 384
+_READ_S: Final = 30.0
+"""Seconds within which a hook has been received."""
+_MAX_REQUESTS: Final = 1024
 
 
 class Hooks(Protocol):
@@ -40,6 +41,9 @@ class Hooks(Protocol):
 
     def __len__(self) -> int:
         """Return how many sessions it has."""
+
+    def knows(self, head: str) -> bool:
+        """Return whether this is the first line of a hook."""
 
     async def reply(self, head: str, raw: bytes, peer: int) -> bytes:
         """Return the reply to a hook: its first line, its input, and the process that sent it; 0: not known."""
@@ -131,8 +135,17 @@ class Server:
                 await writer.wait_closed()
 
     async def _hook(self, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, peer: int) -> None:
-        head, _, raw = (first + await _read_all(reader)).partition(b"\n")
-        answer = asyncio.ensure_future(self._hooks.reply(head.decode(errors="replace"), raw, peer))
+        try:
+            async with asyncio.timeout(_READ_S):
+                head = (first + await reader.readline()).rstrip(b"\n").decode(errors="replace")
+                if not self._hooks.knows(head):
+                    expected = f"the first line: expected a JSON object or the name of an agent, got {head!r:.80}"
+                    writer.write(written({"id": None, "error": {"status": 400, "problems": [expected]}}) + b"\n")
+                    return
+                raw = await _read_all(reader)
+        except TimeoutError:
+            return  # its sender has given up by now
+        answer = asyncio.ensure_future(self._hooks.reply(head, raw, peer))
         while not (await asyncio.wait({answer}, timeout=_SIGN_OF_LIFE_S))[0]:
             writer.write(b" ")
         writer.write(answer.result())
@@ -147,6 +160,7 @@ class _Connection:
         self._reader = reader
         self._writer = writer
         self._tasks: set[asyncio.Task[None]] = set()
+        self._writing = asyncio.Lock()
         self._orders: dict[str, tuple[Orders, asyncio.Task[None]]] = {}
 
     async def serve(self, first: bytes) -> None:
@@ -154,8 +168,6 @@ class _Connection:
         try:
             while line := await self._line(first):
                 first = b""
-                while len(self._tasks) >= _MAX_REQUESTS:
-                    await asyncio.wait(self._tasks, return_when=asyncio.FIRST_COMPLETED)
                 task = asyncio.create_task(self._request(line))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
@@ -168,7 +180,8 @@ class _Connection:
         try:
             return first + await self._reader.readline()
         except ValueError:  # longer than the limit: what follows cannot be told apart
-            self._write({"error": {"status": 413, "problems": [f"the line: expected at most {MAX_BYTES} bytes"]}})
+            problem = f"the line: expected at most {MAX_BYTES} bytes, got more"
+            await self._write({"id": None, "error": {"status": 413, "problems": [problem]}})
             return b""
 
     async def _request(self, line: bytes) -> None:
@@ -176,19 +189,25 @@ class _Connection:
         try:
             fields = _object_in(line)
             number, verb = fields.pop("id", None), fields.pop("verb", None)
-            result = await self._verbs.answer(str(verb), fields, THIS_USER)
+            self._require_room(verb)
+            result = await self._verbs.answer(str(verb or ""), fields, THIS_USER)
             if verb == "begin":
                 self._listen(result["token"])
             elif verb == "close":
                 self._unlisten(str(fields.get("token")))
-            self._write({"id": number, "result": result})
+            await self._write({"id": number, "result": result})
         except Bad as bad:
-            self._write({"id": number, "error": {"status": bad.status, "problems": bad.problems}})
+            await self._write({"id": number, "error": {"status": bad.status, "problems": bad.problems}})
         except Busy as busy:
-            self._write({"id": number, "error": {"status": 503, "problems": [str(busy)]}})
+            await self._write({"id": number, "error": {"status": 503, "problems": [str(busy)]}})
         except Exception:
             log.exception("haltline: a request to the service failed")
-            self._write({"id": number, "error": {"status": 500, "problems": ["the service failed: see its log"]}})
+            await self._write({"id": number, "error": {"status": 500, "problems": ["the service failed: see its log"]}})
+
+    def _require_room(self, verb: object) -> None:
+        """Raise Busy for a call beyond the limit; what ends one is answered in any case."""
+        if verb == "propose" and len(self._tasks) > _MAX_REQUESTS:
+            raise Busy(f"expected at most {_MAX_REQUESTS} calls of one connection without an answer, got one more")
 
     def _listen(self, token: str) -> None:
         orders = self._verbs.connect(token, THIS_USER)
@@ -200,11 +219,15 @@ class _Connection:
 
     async def _send(self, orders: Orders) -> None:
         while True:
-            self._write((await orders.get()).model_dump(exclude_none=True))
+            await self._write((await orders.get()).model_dump(exclude_none=True))
 
-    def _write(self, message: dict[str, Any]) -> None:
-        if not self._writer.is_closing():
-            self._writer.write(orjson.dumps(message) + b"\n")
+    async def _write(self, message: dict[str, Any]) -> None:
+        """Send a message; waits while the client does not read."""
+        async with self._writing:
+            if not self._writer.is_closing():
+                self._writer.write(written(message) + b"\n")
+                with contextlib.suppress(ConnectionError):
+                    await self._writer.drain()
 
 
 def locked(path: Path, run: Callable[[], None]) -> bool:
@@ -230,8 +253,8 @@ def peer_of(connection: socket.socket) -> tuple[int, int | None]:
 
 def _object_in(line: bytes) -> dict[str, Any]:
     try:
-        return object_of(orjson.loads(line), "the line")
-    except orjson.JSONDecodeError as error:
+        return object_of(parsed(line), "the line")
+    except ValueError as error:
         raise Bad(400, f"the line: expected one JSON object, got {error}") from None
 
 

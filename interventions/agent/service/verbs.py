@@ -111,7 +111,8 @@ class Verbs:
         """Return the answer to a request. Raises Bad."""
         route = self.routes.get(verb)
         if route is None:
-            raise Bad(404, f"verb: expected one of {', '.join(self.routes)}, got {verb!r:.80}")
+            got = repr(verb)[:80] if verb else "none"
+            raise Bad(404, f"verb: expected one of {', '.join(self.routes)}, got {got}")
         if self._why:
             raise Bad(503, self._why)
         return (await route(fields, caller)).model_dump(mode="json", exclude_none=True)
@@ -292,8 +293,9 @@ class Verbs:
         kept = None
         if asked.keep is not None:
             kept = await asyncio.to_thread(session.guard.keep, asked.keep) is not None
+        refused = session.guard.stopped
         if not asked.asks:
-            return Answer(answer="allow", kept=kept)
+            return answer_of(frame.Answer(refused), None, session).model_copy(update={"kept": kept})
         refused = None
         try:
             await session.before_turn_async()

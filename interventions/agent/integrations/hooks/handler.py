@@ -74,6 +74,11 @@ class HookHandler:
     def __len__(self) -> int:
         return len(self._held)
 
+    def knows(self, head: str) -> bool:
+        """Return whether this is the first line of a hook."""
+        agent = head.partition(" ")[0]
+        return agent in DIALECTS or agent == PING
+
     async def close(self) -> None:
         """End every session."""
         for session_id in [*self._held]:

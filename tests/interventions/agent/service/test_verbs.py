@@ -75,10 +75,10 @@ async def why_not(asked: Coroutine[Any, Any, Any]) -> str:
 @cases(
     "verb, fields, expected",
     {
-        "a verb that is none": ("release", {}, "404 verb: expected one of begin, propose, end, turn, close"),
+        "a verb that is none": ("free", {}, "404 verb: expected one of begin, propose, end, turn, close, got 'free'"),
         "another protocol": ("begin", {"protocol": 7}, "400 protocol: expected 1 of this release (9.9.9), got 7"),
-        "an unknown field": ("begin", {"sesion_id": "s"}, "400 sesion_id: expected another value"),
-        "a call without a name": ("propose", {"token": "t"}, "400 action: expected another value"),
+        "an unknown field": ("begin", {"sesion_id": "s"}, "400 sesion_id: expected no such field, got 's'"),
+        "a call without a name": ("propose", {"token": "t"}, "400 action: expected a value, got none"),
         "a token of nobody": ("propose", {"token": "t", "action": "x"}, "401 token: expected one that begin"),
         "a path of nowhere": ("begin", {"checkpoints": "files"}, "400 checkpoints: expected an absolute path"),
     },
@@ -128,7 +128,8 @@ def test_a_permission_ends_with_its_session_and_a_kill_is_told_without_being_ask
         order = await asyncio.wait_for(orders.get(), 20)
         assert (order.order, order.session_id, order.code) == ("stop", "s1", "session_killed_by_operator")
         assert (await service("propose", token=token, action="work"))["answer"] == "stop"
-        assert (await service("turn", token=token, asks=True))["answer"] == "stop"
+        for turn in ({"asks": True}, {"prompt": "Go on"}, {"usage": {"input_tokens": 1}}):
+            assert (await service("turn", token=token, **turn))["answer"] == "stop"
         begun = await service("begin", session_id="s1")
         assert (begun["answer"], begun["code"]) == ("stop", "session_killed_by_operator"), "as another client reads"
 
