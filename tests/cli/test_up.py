@@ -49,6 +49,7 @@ def kill_and_status(bootstrap: str, *more: str) -> None:
 
 
 @pytest.mark.kafka
+@pytest.mark.wide  # starts a Kafka and all services; the two runs below show the same on an embedded broker
 def test_up_with_a_real_kafka_takes_what_is_not_about_a_cluster_from_the_user_s_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,8 +31,8 @@ OWN: Final = "haltline"
 """The adapter of drivers that have no framework: a program that asks the guard, or the local service, itself."""
 EVERYDAY: Final = IN_DEVELOPMENT | PACKAGES.keys() | {OWN}
 """Adapters that need no environment of their own: what they show is enough for every day, and the others are `wide`."""
-SAME_ADAPTER: Final = ("langgraph",)
-"""Drivers that are `wide` too: another driver of every day has their adapter."""
+SAME_ADAPTER: Final = ("langgraph", "langgraph_js", "openai_agents_js", "service_http")
+"""Drivers that are `wide` too: another driver of every day has their adapter, package or verbs."""
 _AT_A_TIME: Final = 4
 """Environments that are made beside each other: uv waits for the network and the disk, and runs no Python."""
 

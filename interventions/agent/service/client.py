@@ -129,7 +129,7 @@ class Connection:
             for line in lines:
                 try:
                     self._take(orjson.loads(line))
-                except Exception:  # of `on_order`, or in a message of another release: callers would wait for ever
+                except Exception:  # of `on_order`, or in a message of another release: callers would wait without end
                     log.exception("haltline: a message of the service could not be read")
         with self._lock:
             self._is_open = False
