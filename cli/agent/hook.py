@@ -17,7 +17,6 @@ from haltline.cli.agent.hook_request import (
     Reply,
     agent_of,
     environment,
-    folders_of,
     head_of,
     place,
     put,
@@ -76,7 +75,7 @@ def main(arguments: list[str]) -> int:
 def _answered(arguments: list[str], raw: bytes) -> Reply:
     agent, head = agent_of(arguments), head_of(arguments, os.environ)
     try:
-        reaching.make_folders([*filter(None, (os.environ.get("HALTLINE_RUN_DIR"), folders_of(os.environ)[-1]))])
+        reaching.make_folders(os.environ)
         path, why = place(arguments, os.environ), ""
         reaching.resume(path)
         reply = request_reply(path, head, raw)

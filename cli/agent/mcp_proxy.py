@@ -50,18 +50,16 @@ def mcp_proxy(
     if bool(server) == (url is not None):
         got = "both" if server else "none"
         fail(f"mcp-proxy: expected the command of a server after --, or --url; got {got}", Exit.USAGE)
-    from haltline.cli.agent.reaching import Reach, options_of, session_in
+    from haltline.cli.agent.reaching import Reach, options_of, session_in, settings_of_sessions
     from haltline.interventions.agent.integrations.mcp_proxy import Proxy
     from haltline.interventions.agent.service.client import ServiceSession
-    from haltline.interventions.agent.settings import GuardSettings, read_named_values
-    from haltline.interventions.agent.transport.transport_factory import with_policy_read
+    from haltline.interventions.agent.settings import read_named_values
 
     actions = f"mcp__{name}__" if name else ""
     one_session = "session_id" in given or "HALTLINE_SESSION_ID" in os.environ
     try:
         reach = Reach(options_of(given), os.environ)
-        environ = {"HALTLINE_MODE": "blocking"} | dict(reach.environ)
-        settings = with_policy_read(GuardSettings.from_env(environ))  # checked at the start
+        settings = settings_of_sessions(reach.environ)  # checked at the start
         own = {"session_id": uuid.uuid4().hex} | session_in(os.environ)
         own |= {name: given[name] for name in ("agent_id", "session_id") if name in given}
 

@@ -15,6 +15,7 @@ from haltline.cli.agent.hook_request import OPTIONS, folders_of, place, request_
 
 if TYPE_CHECKING:
     from haltline.interventions.agent.service.client import Connection, OnOrder
+    from haltline.interventions.agent.settings import GuardSettings
 
 _SERVICE: Final = "haltline.cli.agent.service"
 _START_S: Final = 15.0
@@ -40,6 +41,19 @@ def options_of(given: Mapping[str, str]) -> dict[str, str]:
 def session_in(environ: Mapping[str, str]) -> dict[str, str]:
     """Return what the environment says of the session, as fields of `begin`."""
     return {name: value for variable, name in _OF_SESSION.items() if (value := environ.get(variable))}
+
+
+def settings_of_sessions(environ: Mapping[str, str]) -> "GuardSettings":
+    """Return the settings of a service's sessions, which wait for a person as a guard in process does.
+
+    Raises ValueError for an invalid value or policy, and OSError if the file of client settings cannot be read.
+    """
+    from haltline.interventions.agent.settings import GuardSettings
+    from haltline.interventions.agent.transport.transport_factory import with_policy_read
+
+    own = {"HALTLINE_MODE": "blocking"} | dict(environ)
+    own.pop("HALTLINE_SESSION_ID", None)  # of the process that starts the service
+    return with_policy_read(GuardSettings.from_env(own))
 
 
 def start(path: str, why: str, environ: Mapping[str, str]) -> None:
@@ -82,9 +96,9 @@ def beside(path: str, kind: str) -> str:
     return f"{path.removesuffix('.sock')}.{kind}"
 
 
-def make_folders(folders: list[str]) -> None:
-    """Make what is above the folders of sockets."""
-    for folder in folders:
+def make_folders(environ: Mapping[str, str]) -> None:
+    """Make what is above those folders of sockets that are this user's own: a named one, and that of the state."""
+    for folder in filter(None, (environ.get("HALTLINE_RUN_DIR"), folders_of(environ)[-1])):
         with contextlib.suppress(OSError):
             os.makedirs(os.path.dirname(folder), mode=0o700, exist_ok=True)
 
@@ -96,7 +110,7 @@ class Reach:
         """`options`: by name (`--bootstrap` ...). Raises OSError if no folder can have a socket."""
         own = {name: value for name, value in environ.items() if name not in _OF_SESSION}
         self._environ = own | {OPTIONS[name]: value for name, value in options.items()}
-        make_folders(folders_of(self._environ))
+        make_folders(self._environ)
         self._path = place([], self._environ)
         self._why = ""
         try:

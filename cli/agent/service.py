@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import haltline
+from haltline.cli.agent.reaching import settings_of_sessions
 from haltline.interventions.agent.integrations.claude_code.hooks import Sessions as HookSessions
 from haltline.interventions.agent.integrations.claude_code.hooks import agent_id_of
 from haltline.interventions.agent.integrations.claude_code.stops import Earlier
@@ -68,7 +69,7 @@ async def _serve(path: Path, idle_s: float | None, why: str, http: int | None, s
     from haltline.streams.intake.server import listening
 
     key, file = secrets.token_urlsafe(32), path.with_suffix(".http")
-    intake = Intake(_settings(why), token=key, max_sessions=MAX_SESSIONS, is_local=True)
+    intake = Intake(settings_of_sessions(os.environ), token=key, max_sessions=MAX_SESSIONS, is_local=True)
     async with listening(intake.app(), "127.0.0.1", http, Connections()) as address:
         replace_file(file, (json.dumps({"url": address, "key": key}).encode(),))
         try:
@@ -84,16 +85,10 @@ def server_of(path: Path, *, idle_s: float | None, why: str = "", verbs: Verbs |
     if why and idle_s is not None:
         idle_s = min(idle_s, LINGERS_S)  # so that not every hook tries to start again
     if verbs is None:
-        sessions = Sessions(_settings(why), MAX_SESSIONS, snapshots=True)
+        settings = GuardSettings(mode="local") if why else settings_of_sessions(os.environ)
+        sessions = Sessions(settings, MAX_SESSIONS, snapshots=True)
         verbs = Verbs(sessions, haltline.__version__, why=why, stored=StoredSessions(state_folder(os.environ)))
     return Server(path, verbs, hooks, idle_s=idle_s)
-
-
-def _settings(why: str) -> GuardSettings:
-    """Return the settings of the verbs' sessions, which wait for a person as a guard in process does."""
-    environ = {"HALTLINE_MODE": "local"} if why else {"HALTLINE_MODE": "blocking"} | dict(os.environ)
-    environ.pop("HALTLINE_SESSION_ID", None)  # of the process that has started this one
-    return GuardSettings.from_env(environ)
 
 
 def _hooks(idle_s: float, why: str) -> tuple[HookHandler, str]:

@@ -71,8 +71,7 @@ def watch(
 
 def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
     """Run the agent's command until it ends. Returns the exit code."""
-    from haltline.cli.agent.reaching import Reach, options_of, session_in
-    from haltline.interventions.agent.settings import GuardSettings
+    from haltline.cli.agent.reaching import Reach, options_of, session_in, settings_of_sessions
     from haltline.interventions.agent.watch.watching import Watch
 
     begins = {"session_id": uuid.uuid4().hex} | session_in(os.environ)
@@ -81,7 +80,7 @@ def _run(command: list[str], given: dict[str, Any], grace_s: float) -> int:
         reach = Reach(options_of(given), os.environ)
         if not {"HALTLINE_BOOTSTRAP", "HALTLINE_MODE"} & reach.environ.keys():  # it decides here
             reach = Reach({}, os.environ | {"HALTLINE_MODE": "local"})
-        GuardSettings.from_env(reach.environ)  # checked at the start
+        settings_of_sessions(reach.environ)  # checked at the start
         watching = Watch(reach, begins, grace_s=grace_s, on_hint=lambda hint: _say(f"hint: {hint}", 0))
     except (ValueError, OSError) as error:
         return _say(str(error), 2)

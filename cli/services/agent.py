@@ -49,7 +49,8 @@ def agent(
     Example: haltline agent --listen 0.0.0.0:8765 --bootstrap kafka-1:9092 --keys keys.toml --tls-config tls.properties
     """
     from haltline.cli import settings_file
-    from haltline.cli.agent.hook_request import OPTIONS, place
+    from haltline.cli.agent.hook_request import environment, place
+    from haltline.cli.agent.reaching import settings_of_sessions
 
     values = {
         "--bootstrap": bootstrap,
@@ -61,9 +62,7 @@ def agent(
     given += ["--local"] if local else []
     try:
         path = "" if listen is not None else place(given, os.environ)
-        os.environ.update({OPTIONS[name]: value for name, value in values.items() if value is not None})
-        if local:
-            os.environ["HALTLINE_MODE"] = "local"
+        os.environ.update(environment(given))
         if listen is None:
             settings_file.apply("agent")
         else:
@@ -74,6 +73,7 @@ def agent(
             return
         from haltline.cli.agent.service import run
 
+        settings_of_sessions(os.environ)  # checked at the start
         if not run(Path(path), idle_s=None, http=http, say=lambda text: print(text, flush=True)):
             print(f"haltline agent: {path}: another process serves it", file=sys.stderr)
             raise typer.Exit(1)

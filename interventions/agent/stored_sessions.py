@@ -2,7 +2,7 @@
 
 import contextlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -27,12 +27,13 @@ def is_own(descriptor: int) -> bool:
     return not hasattr(os, "getuid") or os.fstat(descriptor).st_uid == os.getuid()
 
 
-def is_mine(file: Path) -> bool:
-    """Return whether this user owns a file."""
+def _own_content(file: Path) -> bytes | None:
+    """Return the content; None: it cannot be read, or is of another user, who must not stop or speak to a session."""
     try:
-        return file.stat().st_uid == os.getuid()
+        with open_file(file) as opened:
+            return opened.read() if is_own(opened.fileno()) else None
     except OSError:
-        return False
+        return None
 
 
 class StoredSessions:
@@ -51,10 +52,9 @@ class StoredSessions:
         try:
             if now_s is not None and file.stat().st_mtime - now_s > _OTHER_CLOCK_S:
                 return None
-            with open_file(file) as opened:  # a note of another user neither stops a session nor speaks to its model
-                return opened.read() if is_own(opened.fileno()) else None
         except OSError:
             return None
+        return _own_content(file)
 
     def write(self, session_id: str, kind: str, content: bytes) -> None:
         """Replace the content of a session's file of this kind."""
@@ -71,9 +71,11 @@ class StoredSessions:
             return False
         return True
 
-    def files(self, kind: str) -> list[Path]:
-        """Return the files of this kind that this user owns."""
-        return [file for file in self._folder.glob(f"*{kind}") if not hasattr(os, "getuid") or is_mine(file)]
+    def read_all(self, kind: str) -> Iterator[tuple[Path, bytes]]:
+        """Yield the files of this kind, of any session, and their contents."""
+        for file in self._folder.glob(f"*{kind}"):
+            if (content := _own_content(file)) is not None:
+                yield file, content
 
     def prepare(self) -> None:
         """Make the folder, for this user alone. Raises OSError if it is another user's."""

@@ -10,7 +10,9 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -22,6 +24,7 @@ from haltline.interventions.agent.frame.session import Allowed, Denied
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.client import Connection, ServiceGone, ServiceSession
 from haltline.schemas.agent_service import Order
+from tests.programs import ended
 from tests.waiting import wait_until
 
 LOOP = ["made", "made", "session_killed_loop_guard"]
@@ -158,6 +161,42 @@ def test_without_a_service_calls_follow_the_fail_policy_by_what_they_would_run(
     assert [record.getMessage() for record in caplog.records] == [
         "haltline: s1: calls follow the fail policy: nobody serves"
     ]
+
+
+def test_a_call_that_waits_at_the_end_of_its_session_does_not_begin_it_anew() -> None:
+    class Waits:
+        def __init__(self) -> None:
+            self.closed = threading.Event()
+
+        def ask(self, verb: str, _fields: Mapping[str, Any]) -> dict[str, Any]:
+            if verb == "begin":
+                return {"token": "t", "session_id": "s1"}
+            if verb == "propose":
+                self.closed.wait(60)
+                raise ServiceGone("it was closed")
+            return {}
+
+        def close(self) -> None:
+            self.closed.set()
+
+    links: list[Waits] = []
+
+    def reach(_: object) -> Waits:
+        links.append(Waits())
+        return links[-1]
+
+    session = ServiceSession(reach, {"session_id": "s1"})
+    session.begin()
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(session.before, "c1", "delete_asset", {"asset_id": "x"})
+        session.end()
+        assert isinstance(waiting.result(60), Denied)
+    assert len(links) == 1
+
+
+def test_without_a_broker_and_without_local_it_says_what_is_missing(environ: dict[str, str]) -> None:
+    done = ended(*HALTLINE, "agent", env={name: value for name, value in environ.items() if "BOOTSTRAP" not in name})
+    assert (done.returncode, "bootstrap: expected Kafka's address" in done.stderr) == (2, True), done.stderr
 
 
 def test_a_line_that_is_no_request_is_answered_and_the_next_one_is_read(environ: dict[str, str]) -> None:

@@ -14,9 +14,9 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -25,6 +25,7 @@ import orjson
 
 from haltline.interventions.agent.call import error_text
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
+from haltline.interventions.agent.enforcement.refusal_cause import NOBODY
 from haltline.interventions.agent.frame.session import (
     NOT_CHECKED,
     NOT_CHECKED_TEXT,
@@ -36,8 +37,8 @@ from haltline.interventions.agent.frame.session import (
     with_hints,
 )
 from haltline.interventions.agent.redaction.payload_encoding import Whole
-from haltline.interventions.agent.refused import NO_VERDICT, Refused
-from haltline.interventions.agent.service.unavailable import NOBODY, is_closed
+from haltline.interventions.agent.refused import Refused
+from haltline.interventions.agent.service.unavailable import is_closed
 from haltline.schemas.agent_service import Order
 from haltline.schemas.events import Effect, Outcome, Usage
 
@@ -104,7 +105,7 @@ class Connection:
         answer: Future[dict[str, Any]] = Future()
         with self._lock:
             number = next(self._numbers)
-            line = orjson.dumps({"id": number, "verb": verb, **fields}, default=str) + b"\n"
+            line = encoded({"id": number, "verb": verb, **fields}) + b"\n"
             if not self._is_open:
                 raise ServiceGone("the connection to the service has ended")
             self._waiting[number] = answer
@@ -176,6 +177,7 @@ class ServiceSession:
         self._prefix = uuid.uuid4().hex[:12]
         self._numbers = itertools.count(1)
         self._is_told = False
+        self._has_ended = False
         self.session_id: str = begins.get("session_id") or ""
 
     def begin(self) -> None:
@@ -192,7 +194,7 @@ class ServiceSession:
         named = arguments_of(args)
         call_id = call_id or self._new_id()
         effect = effect or self._effects.get(name)
-        fields = {"call_id": call_id, "action": name or "unknown", "args": _as_json(named), **options}
+        fields = {"call_id": call_id, "action": name or "unknown", "args": named, **options}
         if effect is not None:
             fields["effect"] = str(effect)
         while True:
@@ -238,7 +240,7 @@ class ServiceSession:
             self._unasked.discard(call_id)
         if hints is None:
             return ""
-        fields: dict[str, Any] = {"call_id": call_id, "output": _as_json(output), "children": children}
+        fields: dict[str, Any] = {"call_id": call_id, "output": output, "children": children}
         if isinstance(error, BaseException):
             fields |= {"error": error_text(error), "outcome": _outcome_of(error)}
         elif error is not None:
@@ -254,15 +256,6 @@ class ServiceSession:
             with self._lock:
                 self._kept.append(hints)
 
-    @contextmanager
-    def reporting(self, call_id: str) -> Iterator[None]:
-        """Report an exception that leaves the block as the call's error, and let it propagate."""
-        try:
-            yield
-        except BaseException as error:
-            self.failed(call_id, error)
-            raise
-
     def before_turn(self) -> None:
         """Raises Refused if the session was stopped: no more tokens are spent."""
         answer = self._ask("turn", {"asks": True})
@@ -275,10 +268,6 @@ class ServiceSession:
         if usage is not None:
             fields["usage"] = usage.model_dump(exclude_defaults=True)
         self._ask("turn", fields)
-
-    def prompt(self, text: str) -> None:
-        """Report a new prompt of the session's user."""
-        self._ask("turn", {"prompt": text})
 
     def hints_of(self, call_id: str) -> str:
         """Return the hints of an open call; empty without any."""
@@ -297,7 +286,7 @@ class ServiceSession:
         """End the session."""
         self.abandon()
         with self._lock:
-            connection, self._connection = self._connection, None
+            connection, self._connection, self._has_ended = self._connection, None, True
         if connection is not None:
             with suppress(ServiceGone, ServiceRefused):
                 connection.ask("close", {"token": self._token})
@@ -326,6 +315,8 @@ class ServiceSession:
         """
         why: Exception | None = None
         for attempt in range(_ATTEMPTS):
+            if self._has_ended:  # a call that still waits must not begin it anew
+                break
             try:
                 connection, token = self._connected()
                 return connection.ask(verb, {"token": token, **fields})
@@ -386,7 +377,7 @@ class ServiceSession:
 
     def _by_policy(self, call_id: str, name: str, args: Mapping[str, Any]) -> Allowed | Denied:
         if is_closed(name, dict(args), self._closed_from):
-            return Denied.of(Refused(NO_VERDICT, NOBODY))
+            return Denied.of(NOBODY.refusal())
         with self._lock:
             self._open[call_id] = ""
             self._unasked.add(call_id)
@@ -403,10 +394,9 @@ def _refused(answer: Mapping[str, Any]) -> Refused:
     return Refused(str(answer.get("code", "")), str(answer.get("message", "")))
 
 
-def _as_json(value: Any) -> Any:
-    """Return the value if JSON has it; else its parts as texts."""
+def encoded(fields: Mapping[str, Any]) -> bytes:
+    """Return the fields as JSON; values that JSON does not have as their parts, or as texts."""
     try:
-        orjson.dumps(value)
+        return orjson.dumps(fields)
     except (TypeError, ValueError, RecursionError):
-        return orjson.loads(Whole(value).json()[0])
-    return value
+        return Whole(fields).json()[0]

@@ -1,15 +1,11 @@
 """The fail policy of front ends, where no service answers: by the effect of a call's name, and of what it would run."""
 
-from typing import Final
-
 import orjson
 
 from haltline.interventions.agent.enforcement.fail_policy import holds_word
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.service.limited import Overdue, in_time
 from haltline.schemas.events import Effect
-
-NOBODY: Final = "No verdict on this call is available, and it could do harm. Report it instead."
 
 
 def is_closed(tool: str, args: object, closed_from: Effect | None) -> bool:

@@ -4,47 +4,20 @@ The session that the intake is asked about is the guard of the case. Node runs t
 `clients/typescript`, whose build `make typescript` makes; its tools are the harness's, called back line by line.
 """
 
-import asyncio
 import contextlib
 import functools
 import json
 import subprocess
-import threading
 from dataclasses import asdict
 from typing import Any, Final
 
-from aiohttp import web
-
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.settings import GuardSettings
-from haltline.streams.intake.app import Intake
 from tests.builders import some
+from tests.conformance.drivers._intakes import Intakes
 from tests.conformance.environments import PACKAGES
 from tests.conformance.harness import CACHED, EFFECTS, END, INPUT, OUTPUT, TOOL, Run, Script
 
 PACKAGE: Final = PACKAGES["typescript"]
-
-
-class Intakes:
-    """An intake on a port of this machine, for the whole of the process; `guards` by the session that Node names."""
-
-    def __init__(self) -> None:
-        self.guards: dict[str, Guard] = {}
-        settings = GuardSettings(session_id="intake", mode="local")
-        intake = Intake(settings, max_sessions=10_000, make_guard=self._guard_of)
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self.url = asyncio.run_coroutine_threadsafe(self._listen(intake), self._loop).result()
-
-    def _guard_of(self, asked: GuardSettings, /, **_: Any) -> Guard:
-        return self.guards[asked.session_id]
-
-    async def _listen(self, intake: Intake) -> str:
-        runner = web.AppRunner(intake.app(), access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        return f"http://127.0.0.1:{runner.addresses[0][1]}"
 
 
 @functools.cache

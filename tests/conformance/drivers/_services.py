@@ -7,13 +7,10 @@ import itertools
 import json
 import tempfile
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 from unittest import mock
-
-import orjson
-from aiohttp import web
 
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.service.client import (
@@ -23,10 +20,10 @@ from haltline.interventions.agent.service.client import (
     ServiceGone,
     ServiceRefused,
     ServiceSession,
+    encoded,
 )
 from haltline.interventions.agent.service.server import Server
-from haltline.interventions.agent.settings import GuardSettings
-from haltline.streams.intake.app import Intake
+from tests.conformance.drivers._intakes import Intakes
 from tests.conformance.drivers._program import play
 from tests.conformance.harness import EFFECTS, Run, Script
 from tests.waiting import wait_until
@@ -34,30 +31,15 @@ from tests.waiting import wait_until
 KEY = "the key of this test"
 
 
-class Service:
+class Service(Intakes):
     def __init__(self) -> None:
-        self.guards: dict[str, Guard] = {}
+        super().__init__(token=KEY, is_local=True)
         self.numbers = itertools.count()
-        settings = GuardSettings(session_id="service", mode="local")
-        self._intake = Intake(settings, token=KEY, max_sessions=10_000, make_guard=self._guard_of, is_local=True)
         self.path = Path(tempfile.mkdtemp(prefix="hl", dir="/tmp"), "s.sock")
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
-        self.port = asyncio.run_coroutine_threadsafe(self._listen(), self._loop).result()
         hooks = mock.AsyncMock()
         hooks.__len__ = lambda _: 0
-        asyncio.run_coroutine_threadsafe(Server(self.path, self._intake.verbs, hooks, idle_s=None).serve(), self._loop)
+        asyncio.run_coroutine_threadsafe(Server(self.path, self.intake.verbs, hooks, idle_s=None).serve(), self.loop)
         wait_until(self.path.exists, "the service serves")
-
-    def _guard_of(self, asked: GuardSettings, /, **_: Any) -> Guard:
-        return self.guards[asked.session_id]
-
-    async def _listen(self) -> int:
-        runner = web.AppRunner(self._intake.app(), access_log=None)
-        await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
-        return int(runner.addresses[0][1])
 
     def play(self, reach: Reach, guard: Guard, script: Script, *, is_async: bool, below: bool = False) -> Run:
         """Play the script in a session that is the guard's, or in one below it."""
@@ -80,6 +62,18 @@ def service() -> Service:
     return Service()
 
 
+def ways(reach: Reach) -> tuple[Callable[..., Run], Callable[[Guard, Script], Run]]:
+    """Return `run` and `delegate` of a driver."""
+
+    def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
+        return service().play(reach, guard, script, is_async=is_async)
+
+    def delegate(guard: Guard, script: Script) -> Run:
+        return service().play(reach, guard, script, is_async=False, below=True)
+
+    return run, delegate
+
+
 def by_socket(on_order: OnOrder) -> Connection:
     return Connection(service().path, on_order)
 
@@ -92,10 +86,10 @@ class OverHttp:
 
     def ask(self, verb: str, fields: Mapping[str, Any]) -> dict[str, Any]:
         if not hasattr(self._own, "connection"):
-            self._own.connection = http.client.HTTPConnection("127.0.0.1", service().port)
+            self._own.connection = http.client.HTTPConnection(service().url.removeprefix("http://"))
         headers = {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"}
         try:
-            self._own.connection.request("POST", f"/v2/{verb}", orjson.dumps(fields), headers)
+            self._own.connection.request("POST", f"/v2/{verb}", encoded(fields), headers)
             response = self._own.connection.getresponse()
             answer = json.loads(response.read())
         except OSError as error:

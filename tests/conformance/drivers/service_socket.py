@@ -1,17 +1,8 @@
 """A program that asks the local service on its socket."""
 
-from haltline.interventions.agent import Guard
-from tests.conformance.drivers._services import by_socket, service
-from tests.conformance.harness import Run, Script
+from tests.conformance.drivers._services import by_socket, ways
 
 ADAPTER = "haltline"
 LACKS = frozenset[str]()
 SYNC = ASYNC = True
-
-
-def run(guard: Guard, script: Script, *, is_async: bool) -> Run:
-    return service().play(by_socket, guard, script, is_async=is_async)
-
-
-def delegate(guard: Guard, script: Script) -> Run:
-    return service().play(by_socket, guard, script, is_async=False, below=True)
+run, delegate = ways(by_socket)

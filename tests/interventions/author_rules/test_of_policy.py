@@ -104,10 +104,10 @@ def test_rules_that_fail_refuse_and_are_reported(monkeypatch: pytest.MonkeyPatch
 @cases(
     "governed, level",
     {
-        "for whom ACGP does not govern it kills": (None, Level.KILL),
-        "all tripwires halt where nothing is named": ({}, Level.KILL),
-        "or one by its name": ({"halting_rules": ["tripwire_large"]}, Level.KILL),
-        "where another rule is named it blocks": ({"halting_rules": ["evasion"]}, Level.BLOCK),
+        "it stops the session of an agent that no ACGP entry matches": (None, Level.KILL),
+        "it stops the session where the entry names no halting rules": ({}, Level.KILL),
+        "it stops the session where the entry names it": ({"halting_rules": ["tripwire_large"]}, Level.KILL),
+        "it refuses the call where the entry names another rule": ({"halting_rules": ["evasion"]}, Level.BLOCK),
     },
 )
 def test_a_tripwire_is_a_rule(governed: dict[str, Any] | None, level: Level) -> None:

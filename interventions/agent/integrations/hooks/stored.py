@@ -69,11 +69,10 @@ class Stored(StoredSessions):
         """
         found: dict[str, tuple[str, float, Stop]] = {}
         for place in self._records:
-            for file in place.files(_STOP):
-                with contextlib.suppress(OSError, ValueError):
-                    record, at_s = file.read_bytes(), file.stat().st_mtime
-                    if file.stem not in found and (stop := _stop_in(record)) is not None:
-                        found[file.stem] = str(json.loads(record).get("session_id", "")), at_s, stop
+            for file, record in place.read_all(_STOP):
+                if file.stem not in found and (stop := _stop_in(record)) is not None:
+                    with contextlib.suppress(OSError):  # it was released meanwhile
+                        found[file.stem] = str(json.loads(record).get("session_id", "")), file.stat().st_mtime, stop
         return sorted(found.values(), key=lambda one: one[1], reverse=True)
 
     def _is_recorded(self, session_id: str) -> bool:

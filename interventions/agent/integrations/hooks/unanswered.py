@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Any
 
+from haltline.interventions.agent.enforcement.refusal_cause import NOBODY
 from haltline.interventions.agent.integrations.claude_code.hooks import halted, stopped_answer
 from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, Answer, denied
 from haltline.interventions.agent.integrations.hooks.stored import Stored
-from haltline.interventions.agent.service.unavailable import NOBODY, is_closed
+from haltline.interventions.agent.service.unavailable import is_closed
 from haltline.interventions.agent.settings import GuardSettings
 
 _NO_DECISIONS = "no decisions are available for this session. Calls that destroy something are refused; all others run."
@@ -20,7 +21,7 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
     session_id = str(hook.get("session_id"))
     stopped = stored.stopped(session_id)
     if hook.get("hook_event_name") == "PreToolUse" and (stopped is not None or _is_closed(hook)):
-        answer = _refusal(session_id, stopped, NOBODY, why)
+        answer = _refusal(session_id, stopped, NOBODY.message, why)
         return answer if stopped is not None else answer._replace(out=answer.out | not_decided(stored, session_id, why))
     if stopped is not None and hook.get("hook_event_name") in _HALTED:
         return Answer(halted(stopped.text_for(session_id)), why)
@@ -32,7 +33,7 @@ def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
 
 def refused_unjudged(hook: Mapping[str, Any]) -> dict[str, Any]:
     """Return the answer to a call without a verdict that would destroy something; empty: it may run."""
-    return denied(f"no_verdict: {NOBODY}") if _is_closed(hook) else {}
+    return denied(str(NOBODY.refusal())) if _is_closed(hook) else {}
 
 
 def not_decided(stored: Stored, session_id: str, why: str) -> dict[str, Any]:

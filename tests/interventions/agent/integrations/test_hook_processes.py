@@ -77,6 +77,13 @@ class ClaudeCode:
         assert done.returncode == 0, done.stderr
         return dict(json.loads(done.stdout)) if done.stdout else {}
 
+    def deletes_in_a_loop(self) -> dict[str, Any]:
+        """Three deletes of the same thing. Returns the answer to the last."""
+        for number in range(3):
+            answer = self.pre("delete_asset", f"d{number}")
+            self("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+        return answer
+
     def services(self) -> list[int]:
         """The processes that hold a guard, by the socket that stands in their command line."""
         found = []
@@ -326,9 +333,7 @@ def test_whatever_lies_where_the_companion_is_to_be_found_it_answers_from_a_fold
     make(place)
     claude = ClaudeCode(folder, NOWHERE, HALTLINE_RUN_DIR=str(place))
     claude.options = ["--local"]
-    for number in range(3):
-        answer = claude.pre("delete_asset", f"d{number}")
-        claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+    answer = claude.deletes_in_a_loop()
     assert (answer["continue"], len(claude.services())) == (False, 1)
     (socket,) = folder.rglob("*.sock")
     assert (socket.parent.stat().st_uid, socket.parent.stat().st_mode & 0o777) == (os.getuid(), 0o700)
@@ -337,9 +342,7 @@ def test_whatever_lies_where_the_companion_is_to_be_found_it_answers_from_a_fold
 def test_a_stop_stays_where_the_folder_of_stops_was_removed_and_its_user_is_told(folder: Path) -> None:
     claude = ClaudeCode(folder, NOWHERE)
     claude.options = ["--local"]
-    for number in range(3):
-        claude.pre("delete_asset", f"d{number}")
-        claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+    claude.deletes_in_a_loop()
     stored = folder / "state/haltline/sessions"
     shutil.rmtree(stored)
     assert claude.pre("Read", "t1")["continue"] is False, "the service knows"
@@ -355,9 +358,7 @@ def test_a_stop_stays_where_the_folder_of_stops_was_removed_and_its_user_is_told
 def test_the_status_lists_hooks_and_stopped_sessions_with_how_to_release_each(folder: Path) -> None:
     claude = ClaudeCode(folder, NOWHERE)
     claude.options = ["--local"]
-    for number in range(3):
-        claude.pre("delete_asset", f"d{number}")
-        claude("PostToolUse", tool_name="delete_asset", tool_use_id=f"d{number}", tool_response="still there")
+    claude.deletes_in_a_loop()
     settings = folder / "project/.claude/settings.json"
     settings.parent.mkdir(parents=True)
     settings.write_text("{}")
