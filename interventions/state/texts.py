@@ -14,11 +14,12 @@ from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 
 MAX_CHARS: Final = 400
-_NAME_CHARS: Final = 80
+_NAME_CHARS: Final = 60
 _CAUSE_CHARS: Final = 120
 _LINE_CHARS: Final = 300
 _STOOD: Final = "was stopped for: "
 """Before the cause, in the reason of an answer to a request."""
+_TRIPWIRE: Final = "tripwire_"
 ONE_THING: Final = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})
 """Scopes whose kill refuses calls, but ends no session."""
 
@@ -35,7 +36,9 @@ NO_VERDICT: Final = (
     "that only read, or end your turn and report it. Ask whoever operates you to look at haltline."
 )
 """For a call without a verdict that is refused."""
-NOT_CHECKED: Final = "haltline did not make this call: it could not be checked. Write it in a simpler way, or report it."
+NOT_CHECKED: Final = (
+    "haltline did not make this call: it could not be checked. Write it in a simpler way, or report it."
+)
 """For a call that the guard, or its front end, could not check or read."""
 NOT_DECIDED: Final = (
     "haltline did not make this call: it is not decided yet, and a person may have to approve it. Do not try to reach "
@@ -49,7 +52,8 @@ def of_decision(decision: Decision) -> str:
     level, approval = decision.level, decision.approval
     if decision.message or level < Level.PAUSE:
         return fitted(decision.message)
-    cause = decision.reason.rpartition(_STOOD)[2]
+    is_authors = decision.detector.startswith(_TRIPWIRE)  # its condition is for people
+    cause = "" if is_authors else decision.reason.rpartition(_STOOD)[2]
     if level is Level.KILL and decision.scope not in ONE_THING:
         return stopped(cause, decision.time, _named(decision.scope, decision.scope_id or ""))
     if approval is not None and approval.action == WHOLE_SESSION and level is Level.PAUSE:
@@ -57,9 +61,7 @@ def of_decision(decision: Decision) -> str:
     if approval is not None:
         return _of_request(approval, cause)
     advice = hint(level, decision.code, decision.detector, decision.target)
-    return fitted(
-        f"haltline refused this call: {quoted(cause, _CAUSE_CHARS)}. {advice or f'{_NO_OTHER_WAY} {_REPORT}'}"
-    )
+    return fitted(f"haltline refused this call{_of(cause)}. {advice or f'{_NO_OTHER_WAY} {_REPORT}'}")
 
 
 def told(decision: Decision) -> Decision:
@@ -81,19 +83,18 @@ def of_entry(entry: ControlRecord) -> str:
     since = clock(entry.since)
     if entry.state is ControlState.CONTAINED:
         look = "Look, change nothing, and report what you would do."
-        return f"Since {since} haltline allows {one} only to read: {quoted(cause, _CAUSE_CHARS)}. {look} {OPERATOR}"
+        return f"Since {since} haltline allows {one} only to read{_of(cause)}. {look} {OPERATOR}"
     if entry.state is ControlState.KILLED and entry.scope not in ONE_THING:
         return stopped(cause, entry.since, one)
     if entry.by == HALTLINE and entry.scope is ScopeKind.SESSION:
         return held(cause, entry.since, entry.code)
-    where = f"haltline refused this call: since {since} {one} is frozen: {quoted(cause, _CAUSE_CHARS)}."
+    where = f"haltline refused this call: since {since} {one} is frozen{_of(cause)}."
     return f"{where} {_NO_OTHER_WAY} {_REPORT} {OPERATOR}"
 
 
 def stopped(cause: str, since_ms: int, what: str) -> str:
     """Return the text for the model of a kill."""
-    found = quoted(cause, _CAUSE_CHARS)
-    return f"haltline stopped {what} at {clock(since_ms)}: {found}. Nothing more is executed. {_END} {OPERATOR}"
+    return f"haltline stopped {what} at {clock(since_ms)}{_of(cause)}. Nothing more is executed. {_END} {OPERATOR}"
 
 
 def held(cause: str, since_ms: int, rule: str) -> str:
@@ -102,15 +103,12 @@ def held(cause: str, since_ms: int, rule: str) -> str:
     `rule`, or the code that ends with it: a new prompt does not release what has spent too much.
     """
     who = OPERATOR if rule.endswith(("budget", "spend_velocity")) else USER_OR_OPERATOR
-    found = quoted(cause, _CAUSE_CHARS)
-    return f"haltline holds this session since {clock(since_ms)}: {found}. No call is made. {_END} {who}"
+    return f"haltline holds this session since {clock(since_ms)}{_of(cause)}. No call is made. {_END} {who}"
 
 
 def without_progress(cause: str, since_ms: int, advice: str) -> str:
     """Return the text for the model of the call that is refused before a session is held."""
-    found = (
-        f"haltline refused this call, as there is no progress since {clock(since_ms)}: {quoted(cause, _CAUSE_CHARS)}."
-    )
+    found = f"haltline refused this call, as there is no progress since {clock(since_ms)}{_of(cause)}."
     rest = f"{PROGRESS} Without it, the session is held."
     return f"{found} {_last_sentences(advice, MAX_CHARS - len(found) - len(rest) - 2)}{rest}"
 
@@ -122,9 +120,9 @@ def alone(text: str, session_id: str) -> str:
         (OPERATOR, f"Your user releases it: {command}"),
         (USER_OR_OPERATOR, f"Your user releases it with a new prompt, or: {command}"),
     ):
-        told = text.replace(operator, user)
-        if told != text:
-            return told if len(told) <= MAX_CHARS else text.replace(operator, "Only your user can release it.")
+        if operator in text:
+            found = text.replace(operator, user)
+            return found if len(found) <= MAX_CHARS else text.replace(operator, "Only your user can release it.")
     return text
 
 
@@ -133,11 +131,10 @@ def nobody_to_ask(decision: Decision, setting: str) -> str:
 
     `setting`: the one that would allow it.
     """
-    found = quoted(decision.reason, _CAUSE_CHARS)
-    return (
-        f"haltline refused this call: it needs a person's approval, and nobody can be asked here: {found}. Continue "
-        f"with something else, or report it. Whoever runs you allows it by `{setting}` in the guard's policy, or "
-        "connects the guard to Kafka."
+    return fitted(
+        f"haltline refused this call: it needs an approval, and nobody can be asked here{_of(decision.reason)}. "
+        f"Continue with something else, or report it. Whoever runs you allows it by `{setting}` or `tools` in the "
+        "guard's policy, or connects the guard to Kafka."
     )
 
 
@@ -172,7 +169,7 @@ def fitted(text: str) -> str:
 
 def _of_request(asked: Approval, cause: str) -> str:
     """Return the text of a call that waits for a person, or of the answer to its request."""
-    found = f"{quoted(asked.action)} ({quoted(cause, _CAUSE_CHARS)})"
+    found = f"{quoted(asked.action)}{_of(cause)}"
     match asked.state:
         case ApprovalState.PENDING | ApprovalState.APPROVED:
             waits = f"haltline did not make this call: since {clock(asked.since)} it waits for a person's approval"
@@ -189,6 +186,10 @@ def _of_request(asked: Approval, cause: str) -> str:
         case ApprovalState.CANCELLED:
             why = "the request for its approval was closed"
     return f"haltline refused this call: {why}: {found}. {_REPORT}"
+
+
+def _of(cause: str) -> str:
+    return f": {quoted(cause, _CAUSE_CHARS)}" if cause else ""
 
 
 def _named(scope: ScopeKind, name: str) -> str:
