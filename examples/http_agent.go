@@ -54,7 +54,7 @@ func (g *Guard) Call(tool Tool, args map[string]any) (string, error) {
 	verdict, err := g.ask(map[string]any{"action": tool.Name, "args": args, "effect": tool.Effect})
 	switch {
 	case err != nil && tool.Effect != "read":
-		return "no_verdict: nobody could be asked whether this may be done, and it could do harm.", nil
+		return "nobody could be asked whether this may be done, and it could do harm.", nil
 	case err == nil && *verdict.Killed:
 		return "", Stopped{verdict.Code}
 	case err == nil && !*verdict.Allowed:

@@ -169,13 +169,13 @@ def fitted(text: str) -> str:
 
 def _of_request(asked: Approval, cause: str) -> str:
     """Return the text of a call that waits for a person, or of the answer to its request."""
-    found = f"{quoted(asked.action)}{_of(cause)}"
+    found = f"{f': {quoted(asked.action)}' if asked.action else ''}{_of(cause)}."
     match asked.state:
         case ApprovalState.PENDING | ApprovalState.APPROVED:
             waits = f"haltline did not make this call: since {clock(asked.since)} it waits for a person's approval"
-            return f"{waits}: {found}. {_MEANWHILE} Once it is approved, make the same call again."
+            return f"{waits}{found} {_MEANWHILE} Once it is approved, make the same call again."
         case ApprovalState.REJECTED:
-            return f"A person has refused this call: {found}. {_NO_OTHER_WAY} {_REPORT}"
+            return f"A person has refused this call{found} {_NO_OTHER_WAY} {_REPORT}"
         case ApprovalState.INFO_REQUESTED:
             question = quoted(asked.question, 2 * _CAUSE_CHARS)
             return f"A person asks before approving this call: {question} Answer, then make the same call as before."
@@ -185,10 +185,13 @@ def _of_request(asked: Approval, cause: str) -> str:
             why = "its approval was for one call, and another has used it"
         case ApprovalState.CANCELLED:
             why = "the request for its approval was closed"
-    return f"haltline refused this call: {why}: {found}. {_REPORT}"
+    return f"haltline refused this call: {why}{found} {_REPORT}"
 
 
 def _of(cause: str) -> str:
+    code, _, rest = cause.partition(", ")
+    if rest and "_" in code and code.replace("_", "").isalpha():  # a code is for programs
+        cause = rest
     return f": {quoted(cause, _CAUSE_CHARS)}" if cause else ""
 
 

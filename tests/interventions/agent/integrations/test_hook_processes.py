@@ -21,6 +21,7 @@ from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks import dialects, handler
 from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
+from haltline.interventions.state import texts
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -141,7 +142,7 @@ def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_brok
             claude.end(signal.SIGKILL)
             wait_until(lambda: claude.pre("Read").get("continue") is False, "the kill is known")
     claude.end(signal.SIGKILL)
-    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: This session was stopped")
+    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline stopped this session")
 
 
 @cases(
@@ -162,7 +163,7 @@ def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_ho
     reads = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
     assert (reads.returncode, reads.stdout) == (1, ""), "its user is told once"
     assert reported in reads.stderr
-    assert claude.pre("drop_table", "t2")["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
+    assert claude.pre("drop_table", "t2")["hookSpecificOutput"]["permissionDecisionReason"] == texts.NO_VERDICT
 
 
 DEEP = "[" * 100_000 + "]" * 100_000

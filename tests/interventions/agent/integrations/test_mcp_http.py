@@ -326,7 +326,7 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
     number, data = second.strip().splitlines()
     assert (first, number) == (b": comment", b"id: 7")
     content = orjson.loads(data.removeprefix(b"data: "))["result"]["content"]
-    assert content == [{"type": "text", "text": "haltline: Think again."}]
+    assert content == [{"type": "text", "text": "Think again."}]
     assert guards.ends() == [("rm", Outcome.OK)]
 
 
