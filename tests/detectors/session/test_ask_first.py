@@ -20,7 +20,8 @@ from haltline.streams.policy.loader import parse_policy
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash, call, cases, delete, event, fires_at
-from tests.docs.pages import DOCS, between, fences_of, rows
+from tests.docs.pages import DOCS, between, fences_of
+from tests.interventions.agent.test_page import scenario, without_its_case
 from tests.interventions.control.test_approvals import Session
 
 CAREFUL = AskFirst(effects=("destroys", "spends", "exposes"))
@@ -148,15 +149,12 @@ def test_the_pages_have_a_policy_and_the_words_that_the_model_reads() -> None:
     session = Careful(document)
     assert session.delete(0, "a") == "PAUSE ask_first"
     assert session.says_of("rm /srv/staging/a") == "ALLOW allowed"
-    table = {
-        code: text for codes, _, text in rows(between(DOCS / "agent.md", "refusals")) for code in codes.split(", ")
-    }
     session = Careful()
     asked = session.propose(0, "a")
     assert asked is not None
-    assert asked.message == table["`approval_pending`"] == table["`approval_expired`"]
+    assert without_its_case(asked.message) == scenario()["approval_pending"]
     (rejected,) = session.says(CommandKind.REJECT, session.request(asked))
-    assert rejected.message == table["`approval_rejected`"]
+    assert without_its_case(rejected.message) == scenario()["approval_rejected"]
 
 
 def test_irreversible_acts_are_counted_by_default_and_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:
