@@ -58,7 +58,7 @@ func (g *Guard) Call(tool Tool, args map[string]any) (string, error) {
 	case err == nil && *verdict.Killed:
 		return "", Stopped{verdict.Code}
 	case err == nil && !*verdict.Allowed:
-		return join(verdict.Code+": "+verdict.Message, verdict.Hints), nil
+		return join(verdict.Message, verdict.Hints), nil
 	}
 	for name, value := range verdict.Change.Put { // it is only allowed with these arguments
 		args[name] = value
