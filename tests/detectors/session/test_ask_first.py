@@ -1,7 +1,7 @@
 """The first irreversible act on a target: by itself, and through the core with approvals and presets."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 import pytest
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from haltline.detectors.commands.model import ActEffect
 from haltline.detectors.session.ask_first import AskFirst, Effect
-from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -126,22 +125,6 @@ def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_
     session.completed(21, Outcome.OK)
     assert session.delete(500, "a") != "PAUSE ask_first"
     assert session.delete(900, "b") == "PAUSE ask_first"
-
-
-@pytest.fixture
-def guard() -> Any:
-    with Guard(mode="local", session_id="careful", policy={"preset": "careful"}) as made:
-        yield made
-
-
-def test_in_mode_local_it_is_refused_with_how_to_allow_it(guard: Guard) -> None:
-    with (
-        pytest.raises(Refused, match=r"rules\.ask_first\.settings\.allowed.*Kafka") as refused,
-        guard.action("delete_asset", args={"asset_id": "a"}),
-    ):
-        pass
-    assert refused.value.code == "approval_pending"
-    assert not guard.killed
 
 
 def test_the_pages_have_a_policy_and_the_words_that_the_model_reads() -> None:
