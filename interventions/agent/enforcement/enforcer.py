@@ -33,11 +33,12 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
     may_look,
 )
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.levels.default_levels import HELD_CODE
+from haltline.interventions.levels.default_levels import HELD_CODE, NO_AGENTS, TREE_FROZEN
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
-from haltline.schemas.tools import ends_turn
+from haltline.schemas.signals import tree_of
+from haltline.schemas.tools import ends_turn, starts_agents
 
 _MAX_LATE = 64
 _MAX_REMEMBERED = 512
@@ -91,6 +92,9 @@ class Enforcer:
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
+        root = settings.root_session_id or settings.parent_session_id or settings.session_id
+        self._tree = control_key(ScopeKind.TARGET, tree_of(root))
+        self._depth = len(settings.lineage) - 1
         self._is_alone = settings.bootstrap is None
         self._release = f"Its user releases it with a new prompt, or: haltline hook release {settings.session_id}"
         self._max_age_ms = settings.max_decision_age_s * 1000
@@ -159,6 +163,8 @@ class Enforcer:
     def decision(self, decision: Decision) -> None:
         """Apply a decision for this session."""
         with self._lock:
+            if decision.code.startswith((NO_AGENTS, TREE_FROZEN)):  # its entry of the control topic refuses calls
+                return
             waiting = self._awaited.answered_by(decision)
             if waiting is not None or decision.mode is not Mode.SHADOW:
                 self._apply(decision, waiting)
@@ -232,13 +238,27 @@ class Enforcer:
             keys.update(control_key(ScopeKind.TARGET, target) for target in targets)
             entries = chain(self._entries.items(), self._before.items())
             looks = effect <= Effect.POLL
-            entry = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
+            entry = next(
+                (
+                    record
+                    for key, record in entries
+                    if (key in keys and not (looks and may_look(record)))
+                    or (key == self._tree and self._in_tree(record, action))
+                ),
+                None,
+            )
             if entry is None or (entry.state is ControlState.FROZEN and ends_turn(action)):
                 return None  # a frozen session may report, ask its user, and end its turn
             if action:
                 self._note_refused(entry.decision_id)
             cause = cause_of_entry(entry)
             return cause.saying(self._release) if self._is_alone and entry.code == HELD_CODE else cause
+
+    def _in_tree(self, record: ControlRecord, action: str) -> bool:
+        """Return whether an entry of the session's tree refuses such a call."""
+        if record.code.startswith(NO_AGENTS):
+            return self._depth >= (record.from_depth or 0) and starts_agents(action)
+        return True
 
     def _note_refused(self, decision_id: str) -> None:
         """Note that a call was refused for a restriction: after it, the model may have a turn for its report."""

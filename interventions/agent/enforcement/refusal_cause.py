@@ -9,12 +9,14 @@ from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.author_rules.objection import Objection
+from haltline.interventions.levels.default_levels import NO_AGENTS
 from haltline.interventions.state.messages import HELD, STOPPED
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 
 _NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead."
 _BACK = "This was going wrong. It was not done."
+_NO_AGENTS = "No further agent is started: {reason}. Go on with those that you have, or do the work yourself."
 _ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
 ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, but ends no session
 
@@ -83,7 +85,8 @@ def cause_of_entry(record: ControlRecord) -> Cause:
     stops = record.state is ControlState.KILLED and record.scope not in ONE_THING
     message = STOPPED if stops else _ONLY_LOOK if may_look(record) else _NOT_NOW
     if record.state is ControlState.FROZEN and record.by == HALTLINE:
-        message = HELD.format(reason=record.reason.rstrip("."))
+        text = _NO_AGENTS if record.code.startswith(NO_AGENTS) else HELD
+        message = text.format(reason=record.reason.rstrip("."))
     return Cause(record.decision_id, record.code, message, record.decided_at)
 
 
