@@ -30,12 +30,17 @@ FLEET_ID = "*"
 
 LIMIT_SHARE = "limit_share"
 LIMITED, FAILED = "limited", "failed"
-_MAX_ROOT = 251
+_TREE, _MAX_ROOT = "tree=", 251
 
 
 def tree_of(root: str) -> str:
     """The target that calls which start agents have in common in one tree, by the id of its first session."""
-    return f"tree={root[:_MAX_ROOT]}"
+    return f"{_TREE}{root[:_MAX_ROOT]}"
+
+
+def root_of(tree: str) -> str:
+    """The id of the first session of a tree, by this target."""
+    return tree.removeprefix(_TREE)
 
 
 class SignalKind(StrEnum):

@@ -24,7 +24,7 @@ from haltline.detectors.framework.base import settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding
 from haltline.schemas.findings import Finding, Severity
-from haltline.schemas.signals import Signal, SignalKind, SignalScope
+from haltline.schemas.signals import Signal, SignalKind, SignalScope, root_of
 
 Shared = Literal["tokens", "cost_usd", "calls", "file_ops"]
 SHARED: tuple[Shared, ...] = get_args(Shared)
@@ -190,7 +190,7 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
         state.reached = [name for name, (amount, _) in left.items() if amount <= 0]
         if found is None and not set(state.reached).issubset(before):
             found = self._reached(state, signal, left)
-        return None if found is None else found.model_copy(update={"session_id": signal.id.partition("=")[2]})
+        return None if found is None else found.model_copy(update={"session_id": root_of(signal.id)})
 
     def is_over(self, state: TreeBudgetState) -> bool:
         """Return whether something of each resource is left again."""
@@ -215,7 +215,7 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
         return self.finding(
             "budget_reached",
             Severity.HIGH,
-            f"the budget of the tree of {signal.id.partition('=')[2]} has left {said}",
+            f"the budget of the tree of {root_of(signal.id)} has left {said}",
             evidence([], remembered(signal)),
             values={"from_depth": deep or 0, **{name: amount for name, (amount, _) in left.items()}},
             thresholds={name: limit for name, (_, limit) in left.items()},

@@ -25,9 +25,10 @@ from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import TIME_MS, Entry, seconds, within
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.record import Values
-from haltline.schemas.signals import LIMIT_SHARE, LIMITED, Signal, SignalKind, SignalScope
+from haltline.schemas.signals import LIMIT_SHARE, LIMITED, Signal, SignalKind, SignalScope, root_of
 
 MAX_SESSIONS = 512
+_MAX_TASKS, _MAX_DEATHS = 256, 64
 _HARDER = 1.5
 _AGAIN_MS = 60_000
 """Agents started for the same words within this time of each other, none of which has ended, are started together."""
@@ -109,7 +110,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
     """The last agents that count for `max_spawners`, whatever their rate."""
     max_restarts: Annotated[int, Field(ge=1, le=500), Stricter.LOWER] = 3
     """Agents started again for the same words."""
-    max_deaths: Annotated[int, Field(ge=1, le=500), Stricter.LOWER] = 2
+    max_deaths: Annotated[int, Field(ge=1, le=50), Stricter.LOWER] = 2
     """Agents that a rate limit or a quota has ended."""
     deaths_window_s: Annotated[float, Field(gt=0, le=604_800), Stricter.HIGHER] = 60.0
     """Seconds of event time, for their ends."""
@@ -140,7 +141,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
             case _:
                 if not self._over(state, signal, last):
                     return None
-        del state.started[:-MAX_SESSIONS], state.called[:-MAX_SESSIONS], state.died[:-MAX_SESSIONS]
+        del state.started[:-MAX_SESSIONS], state.called[:-MAX_SESSIONS], state.died[:-_MAX_DEATHS]
         return self._check(state, signal, last)
 
     def _begun(self, state: SpawnStormState, signal: Signal) -> None:
@@ -151,7 +152,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
         known = state.tasks.get(signal.target)
         if known is None:
             state.tasks[signal.target] = Started(signal.session_id, signal.time, depth, signal.code or "")
-            if len(state.tasks) > MAX_SESSIONS:
+            if len(state.tasks) > _MAX_TASKS:
                 del state.tasks[next(iter(state.tasks))]
             return
         if known.by != signal.session_id:
@@ -200,7 +201,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
             return None
         state.told[code] = [is_critical, count]
         state.hinted = state.hinted or min(len(starts), MAX_SESSIONS - 1)
-        root = signal.id.partition("=")[2]
+        root = root_of(signal.id)
         values: Values = {name.removeprefix("spawn_"): counted for name, (counted, _) in counts.items()}
         return self.finding(
             code,

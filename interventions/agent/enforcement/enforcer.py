@@ -254,6 +254,14 @@ class Enforcer:
             cause = cause_of_entry(entry)
             return cause.saying(self._release) if self._is_alone and entry.code == HELD_CODE else cause
 
+    def against_agents(self) -> Cause | None:
+        """Return the cause that refuses another agent below this session."""
+        with self._lock:
+            record = self._entries.get(self._tree) or self._before.get(self._tree)
+            is_closed = record is not None and record.code.startswith(NO_AGENTS)
+            deep = record is not None and self._depth >= (record.from_depth or 0)
+            return cause_of_entry(record) if record is not None and is_closed and deep else None
+
     def _in_tree(self, record: ControlRecord, action: str) -> bool:
         """Return whether an entry of the session's tree refuses such a call."""
         if record.code.startswith(NO_AGENTS):
