@@ -54,6 +54,8 @@ class SharedBudget(CrossSessionPattern[Budgeted]):
     """A total of several sessions above its limit. Sessions report usage in steps of at most a hundredth of it."""
 
     consumes: ClassVar[frozenset[SignalKind]] = frozenset({SignalKind.SPENT})
+    whose: ClassVar[str] = ""
+    """What the scope is called in a reason, if not by its name."""
 
     limits: Limits = Field(default_factory=dict)
     """Limits of the total of all sessions, by resource; those without a limit are not checked."""
@@ -96,7 +98,7 @@ class SharedBudget(CrossSessionPattern[Budgeted]):
             limit=limit,
             warn_at=self.warn_at,
             evidence=lambda: evidence([], remembered(signal)),
-            whose=f"{self.scope} {signal.id}: ",
+            whose=f"{self.whose or self.scope} {root_of(signal.id)}: ",
             by=" by its sessions",
             unknown_turns=state.used.get(UNKNOWN_TURNS, 0.0),
         )
@@ -147,6 +149,7 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
 
     id: ClassVar[str] = "tree_budget"
     scope: ClassVar[SignalScope] = SignalScope.TARGET
+    whose: ClassVar[str] = "the tree of"
     consumes: ClassVar[frozenset[SignalKind]] = frozenset(
         {SignalKind.SPENT, SignalKind.STARTED, SignalKind.SPAWNED, SignalKind.RETURNED, SignalKind.ENDED}
     )
@@ -188,8 +191,8 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
                 del known[next(iter(known))]
         left, before = self._left(state), state.reached
         state.reached = [name for name, (amount, _) in left.items() if amount <= 0]
-        if found is None and not set(state.reached).issubset(before):
-            found = self._reached(state, signal, left)
+        if not set(state.reached).issubset(before):
+            found = worst_of((found, self._reached(state, signal, left)))
         return None if found is None else found.model_copy(update={"session_id": root_of(signal.id)})
 
     def is_over(self, state: TreeBudgetState) -> bool:
@@ -215,7 +218,7 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
         return self.finding(
             "budget_reached",
             Severity.HIGH,
-            f"the budget of the tree of {root_of(signal.id)} has left {said}",
+            f"{self.whose} {root_of(signal.id)} has {said} left",
             evidence([], remembered(signal)),
             values={"from_depth": deep or 0, **{name: amount for name, (amount, _) in left.items()}},
             thresholds={name: limit for name, (_, limit) in left.items()},

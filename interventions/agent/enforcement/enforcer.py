@@ -221,13 +221,18 @@ class Enforcer:
         with self._lock:
             self._killed = cause
 
-    def against_call(self, call: Call) -> Cause | None:
-        """Return the cause that refuses this call now, without a verdict."""
+    def against_call(self, call: Call, *, is_proposed: bool = False) -> Cause | None:
+        """Return the cause that refuses this call now, without a verdict.
+
+        `is_proposed`: the agent that it starts is counted already, and may be the last one.
+        """
         if self._killed is None and not self._entries and not self._before:
             return None
-        return self.against(call.action, call.match_targets, call.effect)
+        return self.against(call.action, call.match_targets, call.effect, is_proposed=is_proposed)
 
-    def against(self, action: str, targets: Sequence[str], effect: Effect = Effect.READ) -> Cause | None:
+    def against(
+        self, action: str, targets: Sequence[str], effect: Effect = Effect.READ, *, is_proposed: bool = False
+    ) -> Cause | None:
         """Return the cause that refuses such a call now, without a verdict."""
         with self._lock:
             if self._killed is not None:
@@ -243,7 +248,7 @@ class Enforcer:
                     record
                     for key, record in entries
                     if (key in keys and not (looks and may_look(record)))
-                    or (key == self._tree and self._in_tree(record, action))
+                    or (key == self._tree and self._in_tree(record, "" if is_proposed else action))
                 ),
                 None,
             )
@@ -331,7 +336,7 @@ class Enforcer:
         """Return the final result for a call: the refusal, or its admission with advice."""
         with self._lock:
             call_id = call.call_id
-            cause = self.against_call(call)
+            cause = self.against_call(call, is_proposed=True)
             # A freeze belongs to the request that can lift it: a call that has waited gets that request's answer.
             if cause is not None and (self._killed is not None or verdict is None or of_session(verdict) is None):
                 return Admitted(cause)
