@@ -85,7 +85,7 @@ class SpawnStormState(TreeState):
     hinted: int = 0
     """How many agents had been started at the first finding; 0: there was none."""
     told: dict[str, list[int]] = field(default_factory=dict)
-    """The last finding of each code: whether it was critical, and its count."""
+    """The last finding of each code: 1 if it was critical, else 0, and its count."""
 
 
 @settings
@@ -197,9 +197,10 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
             return None
         starts = max(state.called, state.started, key=len)
         is_critical = 0 < state.hinted < len(starts) and count >= _HARDER * limit
-        if [is_critical, count] <= state.told.get(code, []):
+        stage = [int(is_critical), count]
+        if stage <= state.told.get(code, []):
             return None
-        state.told[code] = [is_critical, count]
+        state.told[code] = stage
         state.hinted = state.hinted or min(len(starts), MAX_SESSIONS - 1)
         root = root_of(signal.id)
         values: Values = {name.removeprefix("spawn_"): counted for name, (counted, _) in counts.items()}
