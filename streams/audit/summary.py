@@ -51,8 +51,9 @@ def of_detection(detection: Detection) -> str:
 
 def of_decision(decision: Decision) -> str:
     """`session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s`."""
-    if decision.mode is not Mode.ENFORCE and decision.would is not None and decision.would > decision.level:
-        return f"{decision.mode}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
+    held_back = decision.mode.value if decision.mode is not Mode.ENFORCE else decision.experiment and "experiment"
+    if held_back and decision.would is not None and decision.would > decision.level:
+        return f"{held_back}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
     done = "asked" if is_ask(decision.detector, decision.level) else _done(decision.scope, decision.level)
     return f"{done}: {decision.reason}"
 

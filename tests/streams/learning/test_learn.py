@@ -21,9 +21,10 @@ from haltline.detectors.session.stagnation import SHIPPED
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level, Mode
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Experiment, Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import prior_of
+from haltline.streams.learning.effect import _of_shares
 from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit
 from haltline.streams.learning.labelled import LASTS, LEADS, Lesson, SessionLabel, Word, labels_by_session, lesson_of
 from haltline.streams.learning.spans import Span
@@ -32,7 +33,7 @@ from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import recorded
 from tests.builders import at, event
 from tests.streams.commands import said
-from tests.streams.learning.recorded import checks, digs, labelled_log, loops
+from tests.streams.learning.recorded import HINTS_ONLY, LabelledLog, checks, digs, labelled_log, loops
 from tests.streams.replay.recorded import label_of
 
 POLICY = "name: night\nversion: 4\ncooldown_s: 60\nrules: {cycle: {mode: warn}}\n"
@@ -170,6 +171,22 @@ def test_what_cannot_be_used_is_reported(
     code, output = run(*(() if "--table" in arguments else ("--table", table)), *arguments)
     assert (code, text in output) == (Exit.USAGE, True), output
     assert not Path("c.yaml").exists()
+
+
+def test_the_effect_of_hints_is_told_less_silent_with_an_interval(tmp_path: Path) -> None:
+    log = LabelledLog(HINTS_ONLY.model_copy(update={"experiment": Experiment(rule="repetition")}))
+    for n in range(12):
+        log.run([*loops(f"loop-{n}", n, begin=100.0 * n), event(100.0 * n + 60, session=f"loop-{n}", kind="session.ended")])
+    table = log.log.audited(tmp_path / "audit")
+    code, output = run("--effect", "--table", table, "--json")
+    ((rule),) = orjson.loads(output)["rules"]
+    progress, stopped, calls = rule["measures"]
+    assert (code, rule["rule"], progress["told_of"] + progress["silent_of"]) == (Exit.OK, "repetition", 12)
+    assert min(progress["told_of"], progress["silent_of"]) > 1
+    assert (progress["told"], stopped["silent"], calls["low"] <= calls["difference"] <= calls["high"]) == (0, 0, True)
+    assert "hints of repetition, told less silent" in run("--effect", "--table", table)[1]
+    of_newcombe = _of_shares("", [True] * 56 + [False] * 14, [True] * 48 + [False] * 32)
+    assert (of_newcombe.difference, of_newcombe.low, of_newcombe.high) == (0.2, 0.0524, 0.3339), "his first example"
 
 
 EVENTS = [event(second, session="s") for second in range(60)]
