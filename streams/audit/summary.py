@@ -101,8 +101,10 @@ def of_policy(policy: Policy) -> str:
 
 
 def of_notification(notification: NotificationRecord) -> str:
-    """`sent to alerts: incident inc_5d0c opened`."""
+    """`sent to alerts: incident inc_5d0c opened`, `sent to job: kill of session s1 by ada: 200: {}`."""
     why = f": {notification.detail}" if notification.detail else ""
+    if (kill := notification.kill) is not None:
+        return f"{notification.outcome} to {notification.channel}: kill of {kill.scope} {kill.id} by {kill.by}{why}"
     about = f"incident {notification.incident_id} {notification.change}"
     return f"{notification.outcome} to {notification.channel}: {about}{why}"
 

@@ -92,7 +92,7 @@ def test_an_experiment_holds_back_hints_of_its_rule_alone_and_everything_else_is
     half = Experiment(rule="cycle")
     arms = [arm_of(half, f"s{number}") for number in range(1000)]
     assert (arms[:4], 450 < arms.count(Arm.SILENT) < 550) == (["silent", "told", "silent", "silent"], True)
-    with pytest.raises(ValueError, match="experiment.rule: expected one of"):
+    with pytest.raises(ValueError, match=r"experiment\.rule: expected one of"):
         Core(Policy.model_validate({"experiment": {"rule": "cycles"}}))
 
 

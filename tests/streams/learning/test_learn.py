@@ -176,7 +176,9 @@ def test_what_cannot_be_used_is_reported(
 def test_the_effect_of_hints_is_told_less_silent_with_an_interval(tmp_path: Path) -> None:
     log = LabelledLog(HINTS_ONLY.model_copy(update={"experiment": Experiment(rule="repetition")}))
     for n in range(12):
-        log.run([*loops(f"loop-{n}", n, begin=100.0 * n), event(100.0 * n + 60, session=f"loop-{n}", kind="session.ended")])
+        log.run(
+            [*loops(f"loop-{n}", n, begin=100.0 * n), event(100.0 * n + 60, session=f"loop-{n}", kind="session.ended")]
+        )
     table = log.log.audited(tmp_path / "audit")
     code, output = run("--effect", "--table", table, "--json")
     ((rule),) = orjson.loads(output)["rules"]

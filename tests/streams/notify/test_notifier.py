@@ -260,7 +260,7 @@ def test_a_test_message_says_that_it_is_one_and_is_ended_at_once(document: Path)
 
 def test_check_and_test_print_one_json_document_without_the_address_and_a_document_may_be_toml(document: Path) -> None:
     checked = orjson.loads(run("check", document, "--json").stdout)
-    assert checked == {"channels": ["hook", "alerts"], "gone": None}
+    assert checked == {"channels": ["hook", "alerts"], "actuators": [], "gone": None}
     refused = run("test", "--config", document, "--channel", "hook", "--json")
     (sent,) = orjson.loads(refused.stdout)
     assert (refused.exit_code, sent["channel"], sent["accepted"]) == (1, "hook", False)

@@ -1,0 +1,245 @@
+"""Actuators: the recipes of `examples/actuators` against stand-ins of the APIs, and what becomes of a kill."""
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import yaml
+
+from haltline.schemas.control import ControlRecord
+from haltline.schemas.dead_letter import BadRecord
+from haltline.schemas.topics import Topics
+from haltline.streams.kafka.produce import produce_confirmed
+from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.local.kafka import free_port
+from haltline.streams.notify.config import BadConfig, Config, load_config
+from haltline.streams.notify.orders import BadValue, Call, example_kill, orders_of
+from tests.builders import cases
+from tests.http_server import served
+from tests.streams.commands import haltline
+from tests.streams.notify.receivers import SECRET, receiver
+from tests.streams.notify.running import System
+from tests.streams.notify.test_notifier import sample
+from tests.waiting import wait_until
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "actuators"
+NAMES = {"token_file": "token", "ca_file": None, "secret_file": "secret"}
+
+
+@pytest.fixture
+def system(embedded: EmbeddedBroker, tmp_path: Path) -> System:
+    (tmp_path / "token").write_text("t0ken")
+    return System(embedded.bootstrap, Topics(), tmp_path)
+
+
+def kill(session: str = "s1", agent: str = "cleaner", ago_s: float = 0.0, **fields: Any) -> ControlRecord:
+    made = example_kill(session, agent, "operator", round((time.time() - ago_s) * 1000))
+    return made.model_copy(update={"decision_id": f"kill-of-{session}", "by": "ada", **fields})
+
+
+def order(system: System, record: ControlRecord, *, released: bool = False) -> None:
+    value = None if released else record.to_json()
+    produce_confirmed(system.bootstrap, system.topics.control, key=record.key.encode(), value=value)
+
+
+def write(system: System, actuators: dict[str, Any], resources: Any = None) -> None:
+    document = {"resources": resources or {"cleaner": {"job": "nightly"}}, "actuators": actuators}
+    system.file.write_bytes(orjson.dumps(document))
+
+
+@contextmanager
+def apis() -> Iterator[tuple[str, list[tuple[str, str, Any]]]]:
+    """Stand-ins of the APIs of Kubernetes, LiteLLM and GitHub, as recipes call them, and what they were asked."""
+    asked: list[tuple[str, str, Any]] = []
+    jobs = {"/apis/batch/v1/namespaces/batch/jobs/cleaner", "/api/v1/namespaces/reports/pods/report-7"}
+
+    class Handler(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            body = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append((self.command, self.path, body))
+            status, text = self.of(body) if self.headers["Authorization"] == "Bearer t0ken" else (401, {})
+            data = b"" if status == 204 else orjson.dumps(text)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(data)))
+            self.end_headers()
+            self.wfile.write(data)
+
+        def of(self, body: Any) -> tuple[int, Any]:
+            match self.command, self.path.split("/")[1:]:
+                case "DELETE", ["api" | "apis", *_] if self.path in jobs and body["kind"] == "DeleteOptions":
+                    jobs.remove(self.path)
+                    return 200, {"kind": "Status", "status": "Success"}
+                case "DELETE", _:
+                    return 404, {"kind": "Status", "reason": "NotFound"}
+                case "PATCH", [*_, "cronjobs", "cleaner-nightly"] if "merge-patch" in self.headers["Content-Type"]:
+                    return 200, body
+                case "POST", ["key", "block"]:
+                    return 200, {"token": body["key"], "blocked": True}
+                case "PUT", ["repos", "acme", "shop", "actions", "workflows", "agent.yml", "disable"]:
+                    return 204, None
+                case "POST", ["repos", "acme", "shop", "actions", "runs", "9876", "cancel"]:
+                    return 202, {}
+            return 400, {}
+
+        do_DELETE = do_PATCH = do_POST = do_PUT = answer  # noqa: N815 - as http.server calls them
+
+    with served(Handler) as address:
+        yield address, asked
+
+
+RECIPES = {
+    "a job, after its cron job is suspended": ("cleaner", "s1", ["suspend-cronjob", "delete-job"], "200"),
+    "a pod, and the gateway's key": ("report-a", "report-7", ["block-key", "delete-pod"], "200"),
+    "a pod that is gone": ("report-a", "report-8", ["block-key", "delete-pod"], "404"),
+    "a CI job, after its workflow": ("builder", "9876", ["disable-workflow", "cancel-run"], "202"),
+    "a unit, after its timer": ("indexer", "s1", ["stop-timer", "stop-unit"], "204"),
+}
+
+
+@cases("agent, session, called, answered", RECIPES)
+def test_each_recipe_reaches_what_the_map_names(
+    system: System, agent: str, session: str, called: list[str], answered: str
+) -> None:
+    port, folder, document = free_port(), system.file.parent, yaml.safe_load((EXAMPLES / "actuators.yaml").read_text())
+    (folder / "systemctl").write_text(f'#!/bin/sh\necho "$@" >> {folder}/stopped\n')
+    (folder / "systemctl").chmod(0o755)
+    arguments = [EXAMPLES / "stop_unit.py", "--secret-file", folder / "secret", "--port", str(port)]
+    units = subprocess.Popen(
+        [sys.executable, *map(str, arguments), "--allow", "indexer.*"],
+        env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    try:
+        with apis() as (address, asked):
+            for one in document["actuators"].values():
+                one["url"] = f"{address}/{one['url'].split('/', 3)[3]}"
+                one.update({name: file for name, file in NAMES.items() if name in one})
+                if "secret_file" in one:
+                    one["url"] = f"http://127.0.0.1:{port}/"
+            write(system, document["actuators"], document["resources"])
+            order(system, kill(session, agent))
+            with system.running():
+                found = system.wait_for(len(called))
+        assert sorted(record.channel for record in found) == sorted(called)
+        assert {record.outcome.value for record in found} == {"sent"}, found
+        assert answered in {record.detail[:3] for record in found}
+        stopped = (folder / "stopped").read_text().splitlines() if agent == "indexer" else []
+        first = [" ".join(map(str, one[:2])) for one in asked] + stopped
+        assert len(first) == 2
+        assert ("cronjobs" in first[0], "disable" in first[0], "timer" in first[0]) == (
+            called[0] == "suspend-cronjob", called[0] == "disable-workflow", called[0] == "stop-timer",
+        )  # fmt: skip
+    finally:
+        units.kill()
+        units.wait()
+
+
+def hook(url: str, **fields: Any) -> dict[str, Any]:
+    return {"url": f"{url}/{{job}}", "secret_file": "secret", **fields}
+
+
+def test_a_kill_is_called_until_it_is_answered_once_signed_and_a_restart_calls_no_more(system: System) -> None:
+    with receiver("webhook") as there:
+        there.answers.append((503, {}, "busy"))
+        write(system, {"hook": hook(there.url), "rules": hook(there.url, causes=["loop_guard"])})
+        order(system, kill(ago_s=3600))
+        order(system, kill("s2", "other"))
+        order(system, kill("s3"))
+        with system.running() as (_, metrics):
+            found = {record.session_id: record for record in system.wait_for(2)}
+            wait_until(lambda: sample(metrics, "kills_unconfirmed") == 1, "the one that was too old is unconfirmed")
+        assert {name: one.outcome.value for name, one in found.items()} == {"s1": "too_old", "s3": "sent"}
+        assert (found["s3"].attempts, found["s3"].detail, len(there.heard)) == (2, "204", 2)
+        assert {one.headers["webhook-id"] for one in there.heard} == {found["s3"].notification_id}
+        event = there.heard[-1].body
+        assert (event["type"], event["subject"]) == ("com.haltline.kill.ordered", "session:s3")
+        assert event["data"]["resources"]["job"] == "nightly"
+        order(system, kill("s3", stopped_at=kill().since))
+        order(system, kill("s4", code="session_killed_loop_guard", by="haltline"))
+        with system.running():
+            assert {record.channel for record in system.wait_for(3)} == {"hook", "rules"}
+        assert len(there.heard) == 3
+
+
+def test_a_refusal_is_a_dead_letter_and_a_released_kill_is_called_no_more(system: System) -> None:
+    with receiver("json") as first, receiver("json") as then:
+        first.holds = threading.Event()
+        write(system, {"off": {**hook(first.url, body={}), "disarm": True}, "job": hook(then.url, body={"a": "{job}"})})
+        with system.running() as (notifier, _):
+            order(system, kill())
+            wait_until(lambda: first.heard, "the scheduler is called")
+            order(system, kill(), released=True)
+            order(system, kill("s2", decision_id="kill-2"))
+            wait_until(lambda: len(first.heard) == 2, "and that of the next kill")
+            assert then.heard == [], "what disarms has not ended"
+            then.answers.append((403, {}, "forbidden"))
+            first.holds.set()
+            system.wait_for(3)
+            wait_until(lambda: notifier.waiting == 0, "nothing waits")
+        found = {(one.session_id, one.channel): one.outcome.value for one in system.recorded()}
+        assert found == {("s1", "off"): "sent", ("s2", "off"): "sent", ("s2", "job"): "failed"}
+        ((letter),) = system.letters()
+        assert (letter.reason, letter.topic) == (BadRecord.UNDELIVERED, system.topics.control)
+
+
+VALUES = {"job": "ü/%", "kind": 'a"b\n', "up": "..", "empty": "", "line": "a\r\nx: y", "of": "{session}"}
+
+
+def called(**fields: Any) -> Call:
+    actuator = {"url": "https://h/x", "body": {}, **fields}
+    config = Config.model_validate({"resources": {"cleaner": VALUES}, "actuators": {"a": actuator}})
+    (made,) = orders_of(config, kill("a b"))
+    return made.call()
+
+
+def test_values_are_escaped_for_where_they_stand() -> None:
+    call = called(url="https://h/{of}/x?q={job}&k={kind}", body={"k": ["{kind}", 1]}, headers={"X-Of": "v {of}"})
+    assert call.url == "https://h/a%20b/x?q=%C3%BC%2F%25&k=a%22b%0A"
+    assert (call.body, call.headers["x-of"]) == (b'{"k":["a\\"b\\n",1]}', "v a b")
+
+
+@cases(
+    "fields, problem",
+    {
+        "a path that climbs": ({"url": "https://h/jobs/{up}"}, "expected one segment of a path for {up}, got '..'"),
+        "a path without its end": ({"url": "https://h/jobs/{empty}"}, "got ''"),
+        "two segments": ({"url": "https://h/jobs/{job}"}, "got 'ü/%'"),
+        "another header": ({"headers": {"x": "{line}"}}, "headers: expected printable ASCII"),
+    },
+)
+def test_a_value_that_would_be_another_request_is_not_sent(fields: Any, problem: str) -> None:
+    with pytest.raises(BadValue) as bad:
+        called(**fields)
+    assert problem in str(bad.value)
+
+
+def test_a_document_is_checked_and_a_dry_run_prints_what_would_be_called(system: System) -> None:
+    for actuator, problem in (
+        ({"url": "https://h/{jbo}", "body": {}}, "a: expected names of some resource, got {jbo}"),
+        ({"url": "https://{job}/x", "body": {}}, "expected an address with https:// and a fixed host"),
+        ({"url": "https://h/x"}, "secret_file: expected one"),
+    ):
+        write(system, {"a": actuator})
+        with pytest.raises(BadConfig) as refused:
+            load_config(system.file)
+        assert problem in str(refused.value)
+    token = {"url": "https://h/{job}", "body": {"s": "{session}"}, "method": "DELETE", "token_file": "token"}
+    write(system, {"job": token, "cron": {**token, "disarm": True}})
+    run = partial(haltline, "notify", "dry-run", "s 1", "--config", system.file)
+    printed = orjson.loads(run("--agent", "cleaner", "--json").stdout)
+    assert [(one["actuator"], one["method"], one["url"], one["body"]) for one in printed] == [
+        ("cron", "DELETE", "https://h/nightly", '{"s":"s 1"}'), ("job", "DELETE", "https://h/nightly", '{"s":"s 1"}')
+    ]  # fmt: skip
+    text = run("--agent", "cleaner").stdout
+    assert ("cron (before the others): DELETE" in text, "Bearer ***" in text, "t0ken" in text) == (True, True, False)
+    assert [run("--agent", "nobody").exit_code, run("--agent", "cleaner", "--cause", "budget").exit_code] == [1, 1]
+    assert SECRET not in text
