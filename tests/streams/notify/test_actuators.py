@@ -163,6 +163,13 @@ def test_a_kill_is_called_until_it_is_answered_once_signed_and_a_restart_calls_n
         event = there.heard[-1].body
         assert (event["type"], event["subject"]) == ("com.haltline.kill.ordered", "session:s3")
         assert event["data"]["resources"]["job"] == "nightly"
+        show = partial(haltline, "incidents", "show", "--bootstrap", system.bootstrap)
+        shown = [show(name).output.splitlines() for name in ("s1", "s3")]
+        assert [line.partition("Z  ")[2] or line for line in shown[0]] == [
+            "kill ordered by ada", "not acknowledged by the agent's side", "not confirmed by hook (too_old)",
+            "nothing confirms this kill",
+        ]  # fmt: skip
+        assert shown[1][-1].endswith("Z  confirmed by hook after 2 attempts: 204")
         order(system, kill("s3", stopped_at=kill().since))
         order(system, kill("s4", code="session_killed_loop_guard", by="haltline"))
         with system.running():
