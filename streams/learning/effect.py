@@ -2,8 +2,8 @@
 
 A session counts from the first hint that it got, or that was held back. Compared are
 
-- progress: whether one of its next `HELPED_ACTIONS` calls had a result with something new, or a change that took
-  effect, by the measure of `stagnation`; unknown for a session that made fewer and has not ended;
+- progress: whether one of its next `HELPED_ACTIONS` calls had a result that it had not had before, or was a change
+  that took effect, by the measure of `stagnation`; unknown for a session that made fewer and has not ended;
 - stops: whether haltline stopped it afterwards (an ask is no stop);
 - calls: how many it made from there to its first stop or its end; unknown for one that still runs.
 """
@@ -15,6 +15,7 @@ from math import sqrt
 from statistics import NormalDist, fmean, variance
 from typing import Any, Final
 
+from haltline.detectors.features.novelty import MAX_BALANCE
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.interventions.state.intervention_history import HELPED_ACTIONS
 from haltline.schemas.decisions import Arm, Decision, Level
@@ -122,9 +123,19 @@ def _progress(events: Sequence[ActionEvent], hint: Decision, place: int, last: i
     return any(
         number > place
         and (events[number].call_id is None or events[number].call_id != hint.call_id)
-        and (after[_BALANCE] < before[_BALANCE] or after[_FRESH] > before[_FRESH])
+        and _got_on(before, after)
         for (_, before), (number, after) in pairwise(zip(steps.numbers, steps.values, strict=True))
     )
+
+
+def _got_on(before: Sequence[float], after: Sequence[float]) -> bool:
+    """Return whether a step got on, by the values before and after it: `stale_balance` rises with all others.
+
+    The values of a step that does not count, such as an equal result of one turn, are those before it.
+    """
+    if after[_BALANCE] < before[_BALANCE] or after[_FRESH] > before[_FRESH]:
+        return True
+    return before != after and after[_BALANCE] == before[_BALANCE] < MAX_BALANCE
 
 
 def _measures(courses: Sequence[Course]) -> list[Measure]:

@@ -5,10 +5,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
-from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +22,8 @@ from haltline.streams.local.kafka import free_port
 from haltline.streams.notify.config import BadConfig, Config, load_config
 from haltline.streams.notify.orders import BadValue, Call, example_kill, orders_of
 from tests.builders import cases
-from tests.http_server import served
 from tests.streams.commands import haltline
-from tests.streams.notify.receivers import SECRET, receiver
+from tests.streams.notify.receivers import PATH, receiver
 from tests.streams.notify.running import System
 from tests.streams.notify.test_notifier import sample
 from tests.waiting import wait_until
@@ -57,50 +53,16 @@ def write(system: System, actuators: dict[str, Any], resources: Any = None) -> N
     system.file.write_bytes(orjson.dumps(document))
 
 
-DELETE = {"kind": "DeleteOptions", "apiVersion": "v1"}
-APIS: dict[str, tuple[int, Any]] = {
-    "PATCH /apis/batch/v1/namespaces/batch/cronjobs/cleaner-nightly": (200, {"spec": {"suspend": True}}),
-    "DELETE /apis/batch/v1/namespaces/batch/jobs/cleaner": (200, {**DELETE, "propagationPolicy": "Foreground"}),
-    "DELETE /api/v1/namespaces/reports/pods/report-7": (200, {**DELETE, "gracePeriodSeconds": 0}),
-    "DELETE /api/v1/namespaces/reports/pods/report-8": (404, {**DELETE, "gracePeriodSeconds": 0}),
-    "POST /key/block": (200, {"key": "88dc28d0f030c55ed4ab77ed8faf0981"}),
-    "PUT /repos/acme/shop/actions/workflows/agent.yml/disable": (204, {}),
-    "POST /repos/acme/shop/actions/runs/9876/cancel": (202, {}),
-}
-"""What stand-ins of the APIs of Kubernetes, LiteLLM and GitHub answer to a request with this body."""
-
-
-@contextmanager
-def apis() -> Iterator[tuple[str, list[str]]]:
-    """Their address, and what they were asked."""
-    asked: list[str] = []
-
-    class Handler(BaseHTTPRequestHandler):
-        def answer(self) -> None:
-            asked.append(f"{self.command} {self.path}")
-            status, expected = APIS.get(asked[-1], (400, None))
-            body = orjson.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            kind = "application/merge-patch+json" if self.command == "PATCH" else "application/json"
-            right = (self.headers["Authorization"], self.headers["Content-Type"]) == ("Bearer t0ken", kind)
-            self.send_response(status if right and body == expected else 400)
-            self.end_headers()
-
-        do_DELETE = do_PATCH = do_POST = do_PUT = answer  # noqa: N815 - as http.server calls them
-
-    with served(Handler) as address:
-        yield address, asked
-
-
-RECIPES = {
-    "a job, after its cron job is suspended": ("cleaner", "s1", ["suspend-cronjob", "delete-job"], "200"),
-    "a pod, and the gateway's key": ("report-a", "report-7", ["block-key", "delete-pod"], "200"),
-    "a pod that is gone": ("report-a", "report-8", ["block-key", "delete-pod"], "404"),
-    "a CI job, after its workflow": ("builder", "9876", ["disable-workflow", "cancel-run"], "202"),
-    "a unit, after its timer": ("indexer", "s1", ["stop-timer", "stop-unit"], "204"),
-}
-
-
-@cases("agent, session, called, answered", RECIPES)
+@cases(
+    "agent, session, called, answered",
+    {
+        "a job, after its cron job is suspended": ("cleaner", "s1", ["suspend-cronjob", "delete-job"], "200"),
+        "a pod, and the gateway's key": ("report-a", "report-7", ["block-key", "delete-pod"], "200"),
+        "a pod that is gone": ("report-a", "report-8", ["block-key", "delete-pod"], "404"),
+        "a CI job, after its workflow": ("builder", "9876", ["disable-workflow", "cancel-run"], "202"),
+        "a unit, after its timer": ("indexer", "s1", ["stop-timer", "stop-unit"], "204"),
+    },
+)
 def test_each_recipe_reaches_what_the_map_names(
     system: System, agent: str, session: str, called: list[str], answered: str
 ) -> None:
@@ -113,9 +75,9 @@ def test_each_recipe_reaches_what_the_map_names(
         env={**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
-        with apis() as (address, asked):
+        with receiver("api") as there:
             for one in document["actuators"].values():
-                one["url"] = f"{address}/{one['url'].split('/', 3)[3]}"
+                one["url"] = f"{there.url.removesuffix(PATH)}/{one['url'].split('/', 3)[3]}"
                 one.update({name: file for name, file in NAMES.items() if name in one})
                 if "secret_file" in one:
                     one["url"] = f"http://127.0.0.1:{port}/"
@@ -125,7 +87,7 @@ def test_each_recipe_reaches_what_the_map_names(
                 found = system.wait_for(len(called))
         assert {(record.channel, record.outcome.value) for record in found} == {(name, "sent") for name in called}
         assert answered in {record.detail[:3] for record in found}
-        first = asked or (folder / "stopped").read_text().splitlines()
+        first = [one.asked for one in there.heard] or (folder / "stopped").read_text().splitlines()
         assert ([word in first[0] for word in ("cronjobs", "disable", "timer")], len(first)) == (
             [called[0] == name for name in ("suspend-cronjob", "disable-workflow", "stop-timer")], 2
         )  # fmt: skip
@@ -234,4 +196,3 @@ def test_a_document_is_checked_and_a_dry_run_prints_what_would_be_called(system:
     text = run("--agent", "cleaner").stdout
     assert ("cron (before the others): DELETE" in text, "Bearer ***" in text, "t0ken" in text) == (True, True, False)
     assert [run("--agent", "nobody").exit_code, run("--agent", "cleaner", "--cause", "budget").exit_code] == [1, 1]
-    assert SECRET not in text

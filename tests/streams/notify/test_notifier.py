@@ -165,12 +165,8 @@ channels:
 """
 OLD = """\
 console: https://console.example
-channels:
-  hook: {kind: webhook, url_file: url, secret_file: secret}
-  pager: {kind: pagerduty, routing_key_file: key}
-  chat: {kind: slack, url_file: url}
-  office: {kind: teams, url_file: url}
-  mail: {kind: email, host: localhost, from: haltline@example.org, to: [ada@example.org]}
+channels: {hook: {kind: webhook, url_file: url, secret_file: secret}, pager: {kind: pagerduty, routing_key_file: key},
+  chat: {kind: slack, url_file: url}, office: {kind: teams, url_file: url}, mail: {kind: email, host: localhost}}
 routes: [{name: night, match: {level: PAUSE}, channels: [hook, pager], digest: {every: 15m, by: [agent]}}]
 """
 """A document of a release with routes."""
@@ -207,8 +203,7 @@ def test_a_document_of_a_release_with_routes_is_used_with_one_warning_and_check_
     config = load_config(document)
     assert list(config.channels) == ["hook"]
     assert config.gone.startswith(f"{document}: gone and without effect: channels.pager (instead: kind apprise with ")
-    for name in ("pager", "chat", "office", "mail"):
-        assert f"channels.{name} (instead: " in config.gone
+    assert config.gone.count("(instead: kind apprise with ") == 4
     assert "routes (instead: every channel is notified; Alertmanager has routes, groups, " in config.gone
     checked = run("check", document)
     assert (checked.exit_code, checked.stderr.splitlines()) == (1, [config.gone])
