@@ -179,6 +179,10 @@ class Config(_Part):
             raise ValueError(f"console: expected an address with https://, got {self.console!r:.100}")
         if both := self.channels.keys() & self.actuators.keys():
             raise ValueError(f"actuators: expected names of no channel, got {min(both)!r}")
+        for agent, entry in self.resources.items():
+            if missing := frozenset(_NAME.findall(repr(entry))) - BUILT_IN:
+                expected = ", ".join(sorted(BUILT_IN))
+                raise ValueError(f"resources: {agent}: expected names of {expected}, got {{{min(missing)}}}")
         known = BUILT_IN.union(*self.resources.values())
         for name, actuator in self.actuators.items():
             if missing := actuator.names - known:

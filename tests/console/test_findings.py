@@ -37,9 +37,8 @@ def test_findings_and_the_report_of_a_stop_are_listed(client: TestClient) -> Non
     told = (incident["session_id"], incident["rule"], incident["report"]["severity"])
     assert told == ("a", "destructive_repeat", "critical")
     one = client.get(f"/api/v1/incidents/{incident['incident_id']}").json()
-    assert one | {"kill": []} == incident
     assert one == client.get(f"/api/v1/incidents/{incident['report']['incident_id']}").json()
-    assert [one["kill"][0].endswith("Z  kill ordered by haltline"), one["kill"][-1]] == [True, UNCONFIRMED]
+    assert (one | {"kill": []}, one["kill"][-1]) == (incident, UNCONFIRMED)
     actuator = decode(NotificationRecord, (GOLDEN / "notifications.actuator.json").read_bytes())
     of = {"session_id": "a", "incident_id": client.get("/api/v1/control").json()[0]["decision_id"]}
     called = actuator.model_copy(update={**of, "kill": some(actuator.kill).model_copy(update={"id": "a"})})

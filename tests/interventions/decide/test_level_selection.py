@@ -75,22 +75,18 @@ def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> No
     assert levels(story(), *range(0, 31 * 7, 31)) == expected
 
 
-def test_an_experiment_holds_back_hints_of_its_rule_alone_and_everything_else_is_as_ever() -> None:
+def test_an_experiment_holds_back_hints_of_its_rule_alone_and_nothing_else() -> None:
     heard = {}
     for silent in (0, 1):
-        document = {
-            "experiment": {"rule": "error_repetition", "silent": silent},
-            "interventions": {"after_warnings": 2},
-        }
-        session = Story(Policy.model_validate(document))
+        experiment = Experiment(rule="error_repetition", silent=silent)
+        session = Story(story(after_warnings=2).policy.model_copy(update={"experiment": experiment}))
         told = [some(session.tell(second, found(MEDIUM))) for second in (0, 31, 62)]
         heard[silent] = [(one.level.value, one.would, one.experiment, bool(one.message)) for one in told]
         assert session.level(70, found(MEDIUM, "cycle")) == "NUDGE", "the hint of another rule"
         assert some(session.standing.history).hints == 3, "as many as it would have heard"
     assert heard[0] == [("NUDGE", None, "told", True)] * 2 + [("BLOCK", None, None, True)]
     assert heard[1] == [("ALLOW", "NUDGE", "silent", False)] * 2 + [("BLOCK", None, None, True)]
-    half = Experiment(rule="cycle")
-    arms = [arm_of(half, f"s{number}") for number in range(1000)]
+    arms = [arm_of(Experiment(rule="cycle"), f"s{number}") for number in range(1000)]
     assert (arms[:4], 450 < arms.count(Arm.SILENT) < 550) == (["silent", "told", "silent", "silent"], True)
     with pytest.raises(ValueError, match=r"experiment\.rule: expected one of"):
         Core(Policy.model_validate({"experiment": {"rule": "cycles"}}))

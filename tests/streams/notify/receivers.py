@@ -66,8 +66,8 @@ def of_api(received: Heard) -> Answer:
     """Answers a request that has the token and its body."""
     status, expected = APIS.get(received.asked, (400, None))
     kind = "application/merge-patch+json" if received.asked.startswith("PATCH") else "application/json"
-    right = (received.headers["authorization"], received.headers["content-type"]) == ("Bearer t0ken", kind)
-    return (status if right and received.body == expected else 400), {}, ""
+    found = received.headers["authorization"], received.headers["content-type"], received.body
+    return (status if found == ("Bearer t0ken", kind, expected) else 400), {}, ""
 
 
 KINDS: dict[str, Callable[[Heard], Answer]] = {

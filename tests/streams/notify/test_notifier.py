@@ -232,8 +232,12 @@ def test_check_and_test_print_one_json_document_without_secrets_and_a_document_m
     assert checked == {"channels": ["hook", "alerts"], "actuators": [], "gone": None}
     refused = run("test", "--config", document, "--channel", "hook", "--json")
     (sent,) = orjson.loads(refused.stdout)
-    assert (refused.exit_code, sent["channel"], sent["accepted"]) == (1, "hook", False)
-    assert (sent["error"] in refused.stderr, "5ecret" in refused.output) == (True, False)
+    assert (refused.exit_code, sent["channel"], sent["accepted"], "5ecret" in refused.output) == (
+        1,
+        "hook",
+        False,
+        False,
+    )
     assert run("test", "--config", document, "--channel", "none").exit_code == 2
     with receiver("webhook") as there:
         (document.parent / "url").write_text(there.url)
