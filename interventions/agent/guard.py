@@ -16,7 +16,6 @@ from haltline.interventions.agent.calls.event_publisher import now_ms
 from haltline.interventions.agent.calls.guarded_call import Action, Raised, wait
 from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
-from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.prompts import Prompts
 from haltline.interventions.agent.redaction.secrets import without_secrets
@@ -237,7 +236,7 @@ class Guard:
             self._gate.note_refused_turn(cause)
             raise cause.refusal()
 
-    def model_turn(self, *, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
+    def model_turn(self, *, usage: Usage | None = None, output: str | None = None) -> None:
         """Publish one turn of the model: its usage (increments; None: unknown) and its output."""
         self.start()
         if usage is not None:

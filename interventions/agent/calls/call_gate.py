@@ -220,7 +220,7 @@ class CallGate:
         """Return the fields of a proposal that do not describe the call."""
         waits = self._fail_policy.waits(call, link_up=self.transport.up)
         fields: dict[str, Any] = {}
-        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
+        if secrets_sent := self.held.sent(call.action, call.whole):
             fields["secrets_sent"] = secrets_sent
         if looked is not None:
             fields["kept"] = looked.kept

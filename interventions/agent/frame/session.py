@@ -24,12 +24,11 @@ from typing import Any, Final, Literal, Protocol, Self, TypedDict, Unpack
 from haltline.interventions.agent.call import checked
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
 from haltline.interventions.agent.calls.guarded_call import Action
-from haltline.interventions.agent.described import CutArguments, DescribedOutput
 from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardOptions
-from haltline.schemas.events import Effect, SentSecret, Usage
+from haltline.schemas.events import Effect, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -223,7 +222,7 @@ class FrameworkSession:
         else:
             await asyncio.to_thread(self.guard.check)
 
-    def turn(self, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
+    def turn(self, usage: Usage | None = None, output: str | None = None) -> None:
         """Publish a turn of the model."""
         self.guard.model_turn(usage=usage, output=output or None)
 
@@ -270,22 +269,18 @@ class FrameworkSession:
         name: str,
         args: Mapping[str, Any] | None = None,
         *,
-        cut: CutArguments | None = None,
         folder: str | None = None,
-        secrets_sent: Sequence[SentSecret] = (),
         asks: bool = False,
         **options: Unpack[CallOptions],
     ) -> Answer:
-        """Like `propose`, without blocking the event loop. `cut` describes truncated arguments.
+        """Like `propose`, without blocking the event loop.
 
         `folder`: where the call runs, empty if unknown; by default the folder of this process.
-
-        `secrets_sent`: those that a client has recognized itself.
 
         `asks`: in mode `async`, too, a call that may destroy something waits, according to the guard's `ask_from`.
         """
         action = self._action(call_id, name, args, **options)
-        action.call.cut, action.call.folder, action.call.secrets_sent = cut, folder, secrets_sent
+        action.call.folder = folder
         if asks and options.get("mode") == "async":
             action.call.is_mode_explicit = False  # it counts as the guard's
         try:

@@ -14,13 +14,13 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 from pydantic import ValidationError
 
+from haltline.interventions.agent.call import DescribedError
 from haltline.interventions.agent.checkpoints import Checkpoints, FolderCheckpoints, GitCheckpoints
-from haltline.interventions.agent.described import DescribedError
 from haltline.interventions.agent.frame import session as frame
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.refused import Refused
@@ -149,7 +149,12 @@ class Verbs:
     async def end_expired(self) -> int:
         """End the sessions whose clients are gone. Returns the number of clients."""
         now_s = self._clock()
-        gone = [token for token, one in self._clients.items() if not one.connections and one.until_s <= now_s]
+        gone = [
+            token
+            for token, one in self._clients.items()
+            if (not one.connections and one.until_s <= now_s)
+            or self._sessions.known(one.session_id, one.caller) is None  # evicted
+        ]
         for token in gone:
             await self._give_up(token)
         return len(gone)
@@ -208,6 +213,7 @@ class Verbs:
             raise Bad(409, f"call_id: expected the call that it was first sent with, got another ({call_id!r:.80})")
         if not session.guard.ready and (stop := self._stop_of(session, client.session_id)) is not None:
             return Answer(answer=stop.order, call_id=call_id, code=stop.code, message=stop.message)
+        is_again = known is not None
         if known is None:
             pause_s = session.guard.pause_s(asked.action, asked.args or {})
             if pause_s > 0:
@@ -228,7 +234,8 @@ class Verbs:
         except Exception:
             client.proposed.pop(call_id, None)
             raise
-        if answer.code is None and (refused := session.guard.stopped) is not None and not session.is_open(call_id):
+        is_lost = not session.is_open(call_id) or (is_again and session.guard.killed)
+        if answer.code is None and is_lost and (refused := session.guard.stopped) is not None:
             return answer_of(frame.Answer(refused), call_id, session)  # a permission ends with its session
         return answer
 
@@ -241,7 +248,7 @@ class Verbs:
                     asked.args or {},
                     targets=asked.targets,
                     effect=asked.effect,
-                    mode=asked.mode,
+                    mode=cast("Any", self._sessions.mode_of({"mode": asked.mode}, "mode")),
                     loop_key=asked.loop_key,
                     folder=asked.folder,
                     asks=True,
