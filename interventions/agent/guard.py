@@ -11,9 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from haltline.interventions.agent.call import Call, Targets, checked, describe_turn, key_of, loop_key_of, targets_of
-from haltline.interventions.agent.calls.call_gate import CallGate
+from haltline.interventions.agent.calls.call_gate import Action, CallGate, Raised, wait
 from haltline.interventions.agent.calls.event_publisher import now_ms
-from haltline.interventions.agent.calls.guarded_call import Action, Raised, wait
 from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
 from haltline.interventions.agent.enforcement.refusal_cause import Advice

@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from haltline.interventions.agent.call import Call
-from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.author_rules.objection import Objection
+from haltline.interventions.levels.default_levels import freeze_code
 from haltline.interventions.state.messages import HELD, STOPPED
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
@@ -16,6 +16,14 @@ from haltline.schemas.decisions import Decision, Level, ScopeKind
 _NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead."
 _BACK = "This was going wrong. It was not done."
 _ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
+APPROVAL_PENDING: Final = "approval_pending"
+"""The code of a call refused because its approval is pending."""
+APPROVAL_EXPIRED: Final = "approval_expired"
+"""The code of a call whose approval request expired."""
+
+_LOOSENED_BY: Final = {"ask_first": "settings.allowed", "destructive_volume": "settings.max_deletes"}
+"""By rule: the setting that allows such a call; for other rules, their mode."""
+
 ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, but ends no session
 
 
@@ -117,3 +125,28 @@ def own_decision(objection: Objection, call: Call, settings: GuardSettings, numb
         action=call.action[:512],
         remediation=objection.remediation,
     )
+
+
+def refused_alone(paused: Decision) -> Decision:
+    """Return the refusal of a call that needs approval in mode local, naming the settings that allow it.
+
+    The agent's author may read it. It contains no values of settings. The session continues.
+    """
+    rule = f"rules.{paused.detector}"
+    setting = f"{rule}.{_LOOSENED_BY.get(paused.detector, 'mode')}"
+    return paused.model_copy(
+        update={
+            "code": APPROVAL_PENDING,
+            "message": (
+                "This needs a person's approval, and in mode local nobody can be asked: this call is refused, and the "
+                "session goes on. Leave it, or report what is left to do. To allow it, whoever runs the agent changes "
+                f"`{setting}` in the guard's policy, names the tool under `tools` with what it really does, or "
+                "connects the guard to Kafka (`bootstrap`), where a person approves it."
+            ),
+        }
+    )
+
+
+def held_alone(held: Decision) -> Decision:
+    """Return the refusal of the call at which a session is held in mode local: by the code of all those after it."""
+    return held.model_copy(update={"code": freeze_code(held.detector)})

@@ -23,7 +23,7 @@ from typing import Any, Final, Literal, Protocol, Self, TypedDict, Unpack
 
 from haltline.interventions.agent.call import checked
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
-from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.calls.call_gate import Action
 from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused

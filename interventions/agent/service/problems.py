@@ -60,11 +60,3 @@ def text_of(fields: Mapping[str, Any], name: str) -> str:
     if not isinstance(value, str) or not value:
         raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
     return value
-
-
-def text_or_none(fields: Mapping[str, Any], name: str, shown: str = "") -> str | None:
-    """Return an optional text. `shown`: its name in the error. Raises Bad."""
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise Bad(400, f"{shown or name}: expected a text, got {value!r:.80}")
-    return value
