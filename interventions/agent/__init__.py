@@ -41,20 +41,6 @@ _PLACES: Final = {
     "Task": "haltline.schemas.events",
     "Usage": "haltline.schemas.events",
 }
-__all__ = [
-    "Action",
-    "Advice",
-    "CallMode",
-    "ClientRules",
-    "Decision",
-    "Effect",
-    "Guard",
-    "GuardSettings",
-    "Level",
-    "Refused",
-    "Task",
-    "Usage",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -65,7 +65,7 @@ class Earlier:
             if fields.pop("kind", None) == "model.turn":
                 answer = await self._verbs.answer("turn", {"token": token, "asks": True}, key)
                 return 200, _verdict(answer)
-            fields |= {"token": token, "mode": self._sessions.mode_of(fields, "mode")}
+            fields |= {"token": token, "mode": self._sessions.mode_of(fields.get("mode"))}
             call_id = str(fields.get("call_id") or once or uuid.uuid4().hex)[:256]
             fields["call_id"] = self._id_of((key, session_id, call_id), once)
             status, reply = await self._decided(fields, _wait_s(headers), key)

@@ -88,7 +88,8 @@ def test_each_command_that_is_started_is_one_of_ours(where: str, words: list[str
         return
     assert "--bootstrap" not in words, "where the broker is comes from the environment, in one place"
     if command.command in HOST_OF:
-        assert command.values[HOST_OF[command.command]].removesuffix(":8765") == "0.0.0.0", "in a container nobody else would reach it"
+        host = command.values[HOST_OF[command.command]].removesuffix(":8765")
+        assert host == "0.0.0.0", "in a container nobody else would reach it"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

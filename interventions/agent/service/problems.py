@@ -1,9 +1,11 @@
 """The errors that requests are answered with, and the checks of their fields."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+_M = TypeVar("_M", bound=BaseModel)
 
 
 class Bad(Exception):
@@ -32,6 +34,14 @@ def bad_values(error: ValueError, under: str = "") -> Bad:
     if not isinstance(error, ValidationError):
         return Bad(400, str(error))
     return Bad(400, *(_problem(one, under) for one in error.errors(include_url=False, include_context=False)))
+
+
+def read(model: type[_M], fields: Mapping[str, Any]) -> _M:
+    """Return a message from its fields. Raises Bad."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise bad_values(error) from None
 
 
 def _problem(error: Mapping[str, Any], under: str) -> str:

@@ -14,10 +14,9 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, TypeVar, cast
+from typing import Any, Final, cast
 
 import orjson
-from pydantic import ValidationError
 
 from haltline.interventions.agent.call import DescribedError
 from haltline.interventions.agent.checkpoints import Checkpoints, FolderCheckpoints, GitCheckpoints
@@ -25,7 +24,7 @@ from haltline.interventions.agent.frame import session as frame
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.limited import Limited, Overdue
-from haltline.interventions.agent.service.problems import Bad, bad_values
+from haltline.interventions.agent.service.problems import Bad, bad_values, read
 from haltline.interventions.agent.service.sessions import Caller, Sessions
 from haltline.interventions.agent.stored_sessions import ORDER, StoredSessions
 from haltline.interventions.levels.default_levels import HELD_CODE
@@ -47,7 +46,6 @@ _MAX_CONNECTIONS: Final = 8
 """Of one client."""
 _LOOKS_S: Final = 15.0
 Orders = asyncio.Queue[Order]
-_M = TypeVar("_M", bound=Part)
 
 
 @dataclass(eq=False)
@@ -168,16 +166,12 @@ class Verbs:
     # The verbs.
 
     async def _begin(self, fields: Mapping[str, Any], caller: Caller) -> Begun:
-        asked = _read(Begin, fields)
+        asked = read(Begin, fields)
         if asked.protocol != PROTOCOL:
             raise Bad(400, f"protocol: expected {PROTOCOL} of this release ({self._release}), got {asked.protocol}")
-        of_session = asked.model_dump(exclude_none=True, exclude={"protocol", "client", "mode", "prompt", "lease_s"})
-        session_id = asked.session_id or uuid.uuid4().hex
-        of_session |= {"session_id": session_id, "ancestors": [*asked.ancestors]}
-        if asked.mode is not None:
-            of_session["session_mode"] = asked.mode
-        session = self._sessions.of(of_session, caller, checkpoints=_checkpoints_of(asked, caller))
+        session = self._sessions.of(asked, caller, checkpoints=_checkpoints_of(asked, caller))
         guard, self._loop = session.guard, asyncio.get_running_loop()
+        session_id = asked.session_id or guard.session_id
         guard.start()
         guard.on_change(self._changed)
         if asked.prompt is not None:
@@ -202,7 +196,7 @@ class Verbs:
         )
 
     async def _propose(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(Propose, fields)
+        asked = read(Propose, fields)
         client, session = self._of(asked.token, caller)
         call_id = asked.call_id or uuid.uuid4().hex
         if call_id in client.ended:
@@ -248,7 +242,7 @@ class Verbs:
                     asked.args or {},
                     targets=asked.targets,
                     effect=asked.effect,
-                    mode=cast("Any", self._sessions.mode_of({"mode": asked.mode}, "mode")),
+                    mode=cast("Any", self._sessions.mode_of(asked.mode)),
                     loop_key=asked.loop_key,
                     folder=asked.folder,
                     asks=True,
@@ -265,7 +259,7 @@ class Verbs:
         return answer_of(found, call_id, session)
 
     async def _end(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(End, fields)
+        asked = read(End, fields)
         client, session = self._of(asked.token, caller)
         answer = Answer(answer="allow", call_id=asked.call_id)
         if asked.call_id in client.ended:
@@ -291,7 +285,7 @@ class Verbs:
         return answer
 
     async def _turn(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(Turn, fields)
+        asked = read(Turn, fields)
         _, session = self._of(asked.token, caller)
         if asked.prompt is not None:
             session.guard.prompt(asked.prompt)
@@ -312,7 +306,7 @@ class Verbs:
         return answer_of(frame.Answer(refused), None, session).model_copy(update={"kept": kept})
 
     async def _close(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(Close, fields)
+        asked = read(Close, fields)
         self._client(asked.token, caller)
         await self._give_up(asked.token)
         return Answer(answer="allow")
@@ -437,13 +431,6 @@ def _checkpoints_of(asked: Begin, caller: Caller) -> Checkpoints | None:
         return FolderCheckpoints(asked.checkpoints)
     except ValueError as error:
         raise Bad(400, f"checkpoints: {error}") from None
-
-
-def _read(model: type[_M], fields: Mapping[str, Any]) -> _M:
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise bad_values(error) from None
 
 
 def _digest(asked: Propose) -> bytes:

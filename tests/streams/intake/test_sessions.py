@@ -8,6 +8,7 @@ from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.service.problems import Bad
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.schemas.agent_service import Begin
 from haltline.streams.intake.connections import MAX_HEADER_BYTES, Connections
 from tests.streams.commands import haltline
 
@@ -24,25 +25,25 @@ def deletes(session: FrameworkSession, call_id: str, *, ends: bool = True) -> st
 
 def test_a_session_named_none_is_above_no_other_and_counts_are_kept_for_an_hour() -> None:
     sessions = Sessions(LOCAL, 10)
-    sessions.of({"session_id": "None", "agent_id": "another", "mission_id": "m"}, THIS_USER)
-    settings = sessions.of({"session_id": "s1"}, THIS_USER).guard.settings
+    sessions.of(Begin(session_id="None", agent_id="another", mission_id="m"), THIS_USER)
+    settings = sessions.of(Begin(session_id="s1"), THIS_USER).guard.settings
     assert (settings.parent_session_id, settings.lineage) == (None, ("s1",))
     assert (settings.agent_id, settings.mission_id) == (LOCAL.agent_id, None)
     now_s = [0.0]
     sessions, found = Sessions(LOCAL, 10, clock=lambda: now_s[0]), []
     for number in range(4):
-        found.append(deletes(sessions.of({"session_id": "s1"}, THIS_USER), f"c{number}"))
+        found.append(deletes(sessions.of(Begin(session_id="s1"), THIS_USER), f"c{number}"))
         asyncio.run(sessions.end("s1", THIS_USER))
         now_s[0] += 3600.0 if number == 1 else 3599.0
     assert found == [None] * 4
 
 
 @pytest.mark.parametrize("below", [{}, {"parent_session_id": "above"}], ids=["alone", "below another one"])
-def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, str]) -> None:
+def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: Any) -> None:
     sessions, found = Sessions(LOCAL, 10), []
-    sessions.of({"session_id": "above"}, THIS_USER)
+    sessions.of(Begin(session_id="above"), THIS_USER)
     for number in range(3):
-        found.append(deletes(sessions.of({"session_id": "s1"} | below, THIS_USER), f"c{number}"))
+        found.append(deletes(sessions.of(Begin(session_id="s1", **below), THIS_USER), f"c{number}"))
         assert asyncio.run(sessions.end("s1", THIS_USER))
     assert found == [None, None, "session_killed_loop_guard"]
 
@@ -51,13 +52,13 @@ def test_a_session_that_ends_and_begins_again_keeps_its_counts(below: dict[str, 
 def test_a_session_with_open_calls_is_given_up_after_those_without(rules: Any) -> None:
     now_s = [0.0]
     sessions = Sessions(LOCAL.changed(rules=rules), 2, clock=lambda: now_s[0])
-    assert deletes(sessions.of({"session_id": "at work"}, THIS_USER), "c1", ends=False) is None
-    sessions.of({"session_id": "idle"}, THIS_USER)
+    assert deletes(sessions.of(Begin(session_id="at work"), THIS_USER), "c1", ends=False) is None
+    sessions.of(Begin(session_id="idle"), THIS_USER)
     if rules is not None:
         with pytest.raises(Bad, match="expected one of 2 sessions that are at work"):
-            sessions.of({"session_id": "new"}, THIS_USER)
+            sessions.of(Begin(session_id="new"), THIS_USER)
     now_s[0] = 3600.0
-    sessions.of({"session_id": "new"}, THIS_USER)
+    sessions.of(Begin(session_id="new"), THIS_USER)
     assert sessions.known("at work", THIS_USER) is not None
     assert sessions.known("idle", THIS_USER) is None
 
@@ -71,10 +72,10 @@ def test_a_session_with_open_calls_is_given_up_after_those_without(rules: Any) -
         ("local", True, "async", "local"),
     ],
 )
-def test_a_session_does_not_weaken_a_mode_that_is_held_to(own: Any, holds: bool, asked: str, expected: str) -> None:
+def test_a_session_does_not_weaken_a_mode_that_is_held_to(own: Any, holds: bool, asked: Any, expected: str) -> None:
     settings = GuardSettings(mode=own, bootstrap=None if own == "local" else "127.0.0.1:9")
     sessions = Sessions(settings, 10, holds_mode=holds)
-    assert sessions.of({"session_id": "s1", "session_mode": asked}, THIS_USER).guard.settings.mode == expected
+    assert sessions.of(Begin(session_id="s1", mode=asked), THIS_USER).guard.settings.mode == expected
 
 
 @pytest.mark.parametrize(
