@@ -24,7 +24,7 @@ from haltline.interventions.agent.frame import session as frame
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.limited import Limited, Overdue
-from haltline.interventions.agent.service.problems import Bad, bad_values, read
+from haltline.interventions.agent.service.problems import Bad, Busy, bad_values, read
 from haltline.interventions.agent.service.sessions import Caller, Sessions
 from haltline.interventions.agent.stored_sessions import ORDER, StoredSessions
 from haltline.interventions.levels.default_levels import HELD_CODE
@@ -41,6 +41,8 @@ DISCONNECTED_S: Final = 60.0
 """Seconds for which a session outlives the connection of its last client, or its lease if that is shorter."""
 _MAX_KEPT: Final = 1024
 """Calls of one client whose answers are kept for requests that are sent again."""
+MAX_WAITING: Final = 512
+"""Calls of one client that await their verdicts, so that it does not take the room of all others."""
 _MAX_ORDERS: Final = 64
 _MAX_CONNECTIONS: Final = 8
 """Of one client."""
@@ -209,6 +211,8 @@ class Verbs:
             return Answer(answer=stop.order, call_id=call_id, code=stop.code, message=stop.message)
         is_again = known is not None
         if known is None:
+            if sum(not task.done() for _, task in client.proposed.values()) >= MAX_WAITING:
+                raise Busy(f"expected at most {MAX_WAITING} calls of one client that await an answer, got one more")
             pause_s = session.guard.pause_s(asked.action, asked.args or {})
             if pause_s > 0:
                 return Answer(answer="wait", call_id=call_id, wait_ms=max(1, round(pause_s * 1000)))
