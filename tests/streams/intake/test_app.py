@@ -112,7 +112,7 @@ QUESTIONS: list[tuple[str, Any, int, str]] = [
     ("/v1/verdict", ASKED | {"mode": "local"}, 400, "got 'local': this service decides by"),
     ("/v1/turn", {"session_id": "s", "usage": {"input_tokens": -1}}, 400, "usage.input_tokens: expected"),
     ("/v1/turn", {"session_id": "s", "usage": {"prompt_tokens": 9}}, 400, "file_ops, got 'prompt_tokens'"),
-    ("/v1/nothing", {}, 404, "expected POST /v1/events, /v1/traces, /v1/verdict, /v1/result, /v1/turn, /v1/start"),
+    ("/v1/nothing", {}, 404, "expected POST /v1/events, /v1/traces, /v2/begin, /v2/propose, /v2/end"),
     ("/healthz", {}, 405, "got POST /healthz"),
 ]
 
