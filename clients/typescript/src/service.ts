@@ -3,7 +3,7 @@
 import * as http from "node:http";
 import { isIP } from "node:net";
 
-import { OLD_SERVICE } from "./release.js";
+import { withWhatToRun } from "./release.js";
 import { isObject, jsonOf } from "./texts.js";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -60,7 +60,7 @@ export class ServiceProblem extends Error {
     readonly status: number,
     problem: string,
   ) {
-    super(`the service answered ${status}: ${status === 404 && problem.includes("/v2/") ? `${problem}: ${OLD_SERVICE}` : problem}`);
+    super(`the service answered ${status}: ${withWhatToRun(status, problem)}`);
     this.isOfToken = status === 401 && problem.startsWith("token:");
   }
 

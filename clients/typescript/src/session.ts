@@ -6,7 +6,7 @@ import { copied, IN_FLIGHT, keyOf, type Result, Results, STILL_RUNNING } from ".
 import { type Allowed, type CallOptions, checked, type Denied, EFFECTS, MODES, type SessionOptions, type Turn, type Usage, WHEN_DOWN } from "./options.js";
 import { onlyReads } from "./reads.js";
 import { NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
-import { unlikeRelease, VERSION } from "./release.js";
+import { PROTOCOL, unlikeRelease, VERSION } from "./release.js";
 import { Away, type Service, ServiceProblem, Waiting } from "./service.js";
 import { Standing } from "./standing.js";
 import { argumentsOf, failureOf, jsonOf, MAX_RESULT_CHARS, sentResult, withHints } from "./texts.js";
@@ -317,6 +317,7 @@ export class Session {
     if (this.#above !== undefined) await this.#above.#ask("turn", {}).catch(() => undefined); // its own calls say what is wrong
     const { parentSessionId, rootSessionId, ancestors, missionId, mode, goal } = this.#options;
     const begins = {
+      protocol: PROTOCOL,
       client: `haltline/${VERSION} (npm)`,
       session_id: this.sessionId,
       agent_id: this.agentId,

@@ -5,7 +5,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 
-import { unlikeRelease } from "../src/release.js";
+import { unlikeRelease, withWhatToRun } from "../src/release.js";
 import { HttpService, httpSession, Refused, type ServiceOptions, type Session, type SessionOptions } from "../src/index.js";
 
 interface Asked {
@@ -122,6 +122,9 @@ test("what to run is said where the service is of another release", async (t) =>
   const { session: make, warned } = await served(t, [[404, { errors: ["expected POST /v2/propose, got POST /v2/propose"] }]]);
   assert.equal(await codeOf(make()), "not_checked");
   assert.match(warned.join(), /older than this package; run: pip install --upgrade/);
+  assert.match(withWhatToRun(400, "protocol: expected 0 of this release (0.9), got 1"), /run: pip install --upgrade/);
+  assert.match(withWhatToRun(400, "protocol: expected 2 of this release (2.0), got 1"), /run: npm install haltline@latest/);
+  assert.equal(withWhatToRun(404, "call_id: expected another"), "call_id: expected another");
 });
 
 test("a session that was stopped before is stopped at its beginning", async (t) => {

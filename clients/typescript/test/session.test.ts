@@ -37,7 +37,7 @@ test("a session is told from its start to its end", async () => {
   assert.equal((await denied(session.before("c3", "work"))).code, "not_checked");
   const token = "of s";
   const call = { token, action: "send", targets: [] };
-  const begins = { client: "haltline/0.0.0 (npm)", session_id: "s", agent_id: "a", mission_id: "m", mode: "blocking", task: { goal: "tidy" } };
+  const begins = { protocol: 1, client: "haltline/0.0.0 (npm)", session_id: "s", agent_id: "a", mission_id: "m", mode: "blocking", task: { goal: "tidy" } };
   assert.deepEqual(JSON.parse(JSON.stringify(service.asked)), [
     ["begin", begins],
     ["propose", { ...call, call_id: "c1", args: { to: "x" }, targets: ["t"], effect: "write", loop_key: "k" }],

@@ -19,7 +19,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, Self, TypedDict, Unpack
+from typing import Any, Final, Literal, Self, TypedDict, Unpack
 
 from haltline.interventions.agent.call import checked
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
@@ -115,38 +115,6 @@ class Answer:
 class _Open:
     action: Action
     hints: str = ""
-
-
-class CallSession(Protocol):
-    """A session whose calls are checked: by a guard of this process (`FrameworkSession`), or by the local service."""
-
-    def begin(self) -> None:
-        """Begin the session, if its first call has not."""
-
-    def before(
-        self, call_id: str | None, name: str, args: Any = None, *, effect: Effect | str | None = None
-    ) -> "Allowed | Denied":
-        """Return whether the call may be made. Raises Refused: the session was killed."""
-
-    async def before_async(
-        self, call_id: str | None, name: str, args: Any = None, *, effect: Effect | str | None = None
-    ) -> "Allowed | Denied":
-        """Like `before`, without blocking the event loop."""
-
-    def after(self, call_id: str, output: Any = None, *, error: BaseException | str | None = None) -> str:
-        """Report the end of a call. Returns the hints to add to the output."""
-
-    def failed(self, call_id: str, error: BaseException | str) -> None:
-        """Report a failed call whose result cannot have hints."""
-
-    def abandon(self) -> int:
-        """Give up the open calls. Returns their number."""
-
-    def end(self) -> None:
-        """End the session."""
-
-    async def end_async(self) -> None:
-        """Like `end`, without blocking the event loop."""
 
 
 class FrameworkSession:
