@@ -68,10 +68,10 @@ class Guard {
             Thread.sleep(answer.get("wait_ms") instanceof Number pause ? pause.longValue() : 0); // or a person is asked
         if (answer.get("answer").equals("stop")) throw new Stopped(answer.get("code"));
         var hints = answer.get("hints") == null ? "" : "\n\n" + answer.get("hints");
-        var refused = "no_verdict: nobody could be asked whether this may be done, and it could do harm.";
+        var refused = "nobody could be asked whether this may be done, and it could do harm.";
         if (answer.equals(NONE) && !tool.effect().equals("read")) return refused;
         if (!List.of("", "allow", "change", "reinforce").contains(answer.get("answer"))) { // refuse, roll_back, hold
-            return answer.get("code") + ": " + answer.get("message") + hints;
+            return answer.get("message") + hints;
         }
         if (answer.get("put") instanceof Map<?, ?> put) put.forEach((name, value) -> args.put((String) name, value));
         if (answer.get("remove") instanceof List<?> remove) remove.forEach(args::remove);

@@ -62,10 +62,10 @@ func (g *Guard) Call(tool Tool, args map[string]any) (string, error) {
 		return "", Stopped{answer.Code}
 	case "":
 		if tool.Effect != "read" {
-			return "no_verdict: nobody could be asked whether this may be done, and it could do harm.", nil
+			return "nobody could be asked whether this may be done, and it could do harm.", nil
 		}
 	default: // refuse, roll_back, hold
-		return join(answer.Code+": "+answer.Message, answer.Hints), nil
+		return join(answer.Message, answer.Hints), nil
 	}
 	for name, value := range answer.Put { // it is only allowed with these arguments
 		args[name] = value
