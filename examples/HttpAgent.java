@@ -2,8 +2,7 @@
 // It deletes the same thing again and again; haltline stops it.
 
 import static java.util.stream.Collectors.joining;
-
-import java.io.IOException;
+import java.io.*;
 import java.net.URI;
 import java.net.http.*;
 import java.time.Duration;
@@ -12,7 +11,8 @@ import java.util.regex.*;
 
 public class HttpAgent {
     public static void main(String[] arguments) throws InterruptedException {
-        var guard = new Guard(arguments[0], "java-" + UUID.randomUUID(), "java-cleaner");
+        var guard = new Guard();
+        guard.service = arguments[0];
         var getAsset = new Tool("get_asset", "read", args -> {
             System.out.println("read " + args.get("asset_id"));
             return "3 rows";
@@ -25,8 +25,7 @@ public class HttpAgent {
             for (var turn = 0; turn < 6; turn++) {
                 guard.turn();
                 var tool = turn == 0 ? getAsset : deleteAsset; // what the model asks for
-                var usage = Map.of("input_tokens", 900, "output_tokens", 40);
-                guard.post("/v1/turn", Map.of("usage", usage, "output", "I call " + tool.name()));
+                guard.ask("turn", Map.of("usage", Map.of("input_tokens", 900, "output_tokens", 40), "output", "..."));
                 var read = guard.call(tool, Map.of("asset_id", "fact_sales"));
                 System.out.println("the model reads: " + read.replace("\n", " "));
             }
@@ -39,71 +38,73 @@ public class HttpAgent {
 /** A function of the agent's, with what it does to the world: read, write, network, exec, mutate, destructive. */
 record Tool(String name, String effect, java.util.function.Function<Map<String, Object>, String> run) {}
 
-/** Ends the run: the session was killed or frozen, and only a person releases it. */
+/** Ends the run: the session was killed or is held, and only a person releases it. */
 class Stopped extends RuntimeException {
-    Stopped(Object code) {
-        super("stopped: " + code);
-    }
+    Stopped(Object code) { super("stopped: " + code); }
 }
 
-/** Asks haltline's intake before each call and each turn of the model. One guard is one session. */
-record Guard(String intake, String sessionId, String agentId) {
-    private static final String TOKEN = System.getenv("HALTLINE_INTAKE_TOKEN");
+/** Asks haltline's service before each call and each turn of the model. One guard is one session. */
+class Guard {
+    private static final String KEY = System.getenv("HALTLINE_INTAKE_TOKEN");
+    private static final Map<String, String> NONE = Map.of("answer", "");
     private static final HttpClient CLIENT = HttpClient.newHttpClient();
+    private final Map<String, String> begins = Map.of("session_id", "java-" + UUID.randomUUID(), "agent_id", "java-cleaner");
+    private Object token;
+    String service;
 
     /** Asks whether the model may take its next turn. Throws Stopped when it may not. */
     void turn() throws InterruptedException {
-        var verdict = ask(Map.of("kind", "model.turn")); // none: calls are refused then, but for those that read
-        if (verdict.get("allowed") == Boolean.FALSE) throw new Stopped(verdict.get("code"));
+        var answer = ask("turn", Map.of("asks", true)); // none: calls are refused then, but for those that read
+        if (List.of("stop", "hold").contains(answer.get("answer"))) throw new Stopped(answer.get("code"));
     }
 
     /** Makes a call if it may be made. Returns what the model should read. Throws Stopped when the run has to end. */
     String call(Tool tool, Map<String, ?> proposed) throws InterruptedException {
         var args = new HashMap<String, Object>(proposed);
-        var verdict = ask(Map.of("action", tool.name(), "args", args, "effect", tool.effect()));
-        var hints = verdict.get("hints") == null ? "" : "\n\n" + verdict.get("hints");
-        if (verdict.get("killed") == Boolean.TRUE) throw new Stopped(verdict.get("code"));
-        if (verdict.get("allowed") == Boolean.FALSE) return verdict.get("message") + hints;
-        if (verdict.isEmpty() && !tool.effect().equals("read")) {
-            return "nobody could be asked whether this may be done, and it could do harm.";
+        var id = UUID.randomUUID().toString();
+        var call = Map.of("call_id", id, "action", tool.name(), "args", args, "effect", tool.effect(), "wait_s", 60);
+        var answer = ask("propose", call);
+        for (; List.of("wait", "pending").contains(answer.get("answer")); answer = ask("propose", call))
+            Thread.sleep(answer.get("wait_ms") instanceof Number pause ? pause.longValue() : 0); // or a person is asked
+        if (answer.get("answer").equals("stop")) throw new Stopped(answer.get("code"));
+        var hints = answer.get("hints") == null ? "" : "\n\n" + answer.get("hints");
+        var refused = "nobody could be asked whether this may be done, and it could do harm.";
+        if (answer.equals(NONE) && !tool.effect().equals("read")) return refused;
+        if (!List.of("", "allow", "change", "reinforce").contains(answer.get("answer"))) { // refuse, roll_back, hold
+            return answer.get("message") + hints;
         }
-        if (verdict.get("change_arguments") instanceof Map<?, ?> change) { // it is only allowed with these arguments
-            ((Map<?, ?>) change.get("put")).forEach((name, value) -> args.put((String) name, value));
-            ((List<?>) change.get("remove")).forEach(args::remove);
-        }
-        var result = new HashMap<String, Object>();
+        if (answer.get("put") instanceof Map<?, ?> put) put.forEach((name, value) -> args.put((String) name, value));
+        if (answer.get("remove") instanceof List<?> remove) remove.forEach(args::remove);
+        var end = new HashMap<String, Object>();
         try {
-            result.put("output", tool.run().apply(args));
+            end.put("output", tool.run().apply(args));
         } catch (RuntimeException failed) {
-            result.put("error", "error: " + failed.getMessage());
+            end.put("error", "error: " + failed.getMessage());
         }
-        var read = result.values().iterator().next() + hints;
-        result.put("call_id", verdict.get("call_id"));
-        if (!verdict.isEmpty()) post("/v1/result", result);
+        var read = end.values().iterator().next() + hints;
+        end.put("call_id", id);
+        if (!answer.equals(NONE)) ask("end", end);
         return read;
     }
 
-    /** Returns the verdict; empty: there is none. */
-    private Map<?, ?> ask(Map<String, ?> about) throws InterruptedException {
-        var reply = Json.read(post("/v1/verdict", about));
-        return reply.get("allowed") instanceof Boolean && reply.get("killed") instanceof Boolean ? reply : Map.of();
-    }
-
-    String post(String path, Map<String, ?> about) throws InterruptedException {
+    /** Begins the session if need be, and sends a verb about it. Returns the answer; empty: there is none. */
+    Map<?, ?> ask(String verb, Map<String, ?> about) throws InterruptedException {
         var body = new HashMap<String, Object>(about);
-        body.putAll(Map.of("session_id", sessionId, "agent_id", agentId));
-        var request = HttpRequest.newBuilder(URI.create(intake + path)).header("Content-Type", "application/json")
-            .timeout(Duration.ofMinutes(20)) // longer than the intake waits for an operator's approval
-            .POST(HttpRequest.BodyPublishers.ofString(Json.write(body)));
-        if (TOKEN != null) request.header("Authorization", "Bearer " + TOKEN);
+        if (token == null && !verb.equals("begin")) token = ask("begin", begins).get("token");
+        if (!verb.equals("begin")) body.put("token", token);
+        var request = HttpRequest.newBuilder(URI.create(service + "/v2/" + verb)).header("Content-Type", "application/json")
+            .timeout(Duration.ofMinutes(2)).POST(HttpRequest.BodyPublishers.ofString(Json.write(body)));
+        if (KEY != null) request.header("Authorization", "Bearer " + KEY);
         try {
             var response = CLIENT.send(request.build(), HttpResponse.BodyHandlers.ofString());
-            if (response.statusCode() / 100 == 2) return response.body();
-            System.err.println(path + ": expected status 200, got " + response.statusCode() + ": " + response.body());
+            var answer = Json.read(response.body());
+            if (response.statusCode() == 200 && answer.get("answer") != null) return answer;
+            if (response.statusCode() == 401) token = null; // the service was started anew
+            System.err.println(verb + ": expected status 200, got " + response.statusCode() + ": " + response.body());
         } catch (IOException away) {
-            System.err.println(path + ": " + away);
+            System.err.println(verb + ": " + away);
         }
-        return "";
+        return NONE;
     }
 }
 
@@ -118,7 +119,6 @@ record Json(Iterator<String> tokens) {
         return '"' + escaped.replaceAll(one -> "\\\\u%04x".formatted((int) one.group().charAt(0))) + '"';
     }
 
-    /** Returns an object; empty: it is none. */
     static Map<?, ?> read(String text) {
         try {
             var token = Pattern.compile("\"(?:[^\"\\\\]++|\\\\.)*+\"|[\\[\\]{},:]|[^\\s\\[\\]{},:\"]++");

@@ -13,23 +13,21 @@ import (
 	"time"
 )
 
-// Guard asks haltline's intake before each call and each turn of the model. One guard is one session.
-type Guard struct{ Intake, Token, SessionID, AgentID string }
+// Guard asks haltline's service before each call and each turn of the model. One guard is one session.
+type Guard struct{ Service, Key, SessionID, AgentID, token string }
 
-var client = http.Client{Timeout: 20 * time.Minute} // longer than the intake waits for an operator's approval
+var client = http.Client{Timeout: 2 * time.Minute} // longer than wait_s below
 
-// Verdict is what may be done, and what the model should read besides. Without Allowed there is none.
-type Verdict struct {
-	Allowed, Killed      *bool
-	Code, Message, Hints string
-	CallID               string `json:"call_id"`
-	Change               struct {
-		Put    map[string]any
-		Remove []string
-	} `json:"change_arguments"`
+// Answer is what the agent does with a call or a turn, and what the model should read besides. Without Answer there is none.
+type Answer struct {
+	Answer, Code, Message, Hints, Token string
+	CallID                              string `json:"call_id"`
+	WaitMS                              int    `json:"wait_ms"`
+	Put                                 map[string]any
+	Remove                              []string
 }
 
-// Stopped ends the run: the session was killed or frozen, and only a person releases it.
+// Stopped ends the run: the session was killed or is held, and only a person releases it.
 type Stopped struct{ Code string }
 
 func (s Stopped) Error() string { return "stopped: " + s.Code }
@@ -42,82 +40,82 @@ type Tool struct {
 
 // Turn asks whether the model may take its next turn. It returns Stopped when it may not.
 func (g *Guard) Turn() error {
-	if verdict, err := g.ask(map[string]any{"kind": "model.turn"}); err == nil && !*verdict.Allowed {
-		return Stopped{verdict.Code}
+	if answer, _ := g.Ask("turn", map[string]any{"asks": true}); answer.Answer == "stop" || answer.Answer == "hold" {
+		return Stopped{answer.Code}
 	}
-	return nil // without a verdict, calls are refused, but for those that read
+	return nil // without an answer, calls are refused, but for those that read
 }
 
 // Call makes a call if haltline lets it pass, and returns what the model should read: the result with hints, the
 // tool's error, or why the call was refused. It returns Stopped when the run has to end.
 func (g *Guard) Call(tool Tool, args map[string]any) (string, error) {
-	verdict, err := g.ask(map[string]any{"action": tool.Name, "args": args, "effect": tool.Effect})
-	switch {
-	case err != nil && tool.Effect != "read":
-		return "nobody could be asked whether this may be done, and it could do harm.", nil
-	case err == nil && *verdict.Killed:
-		return "", Stopped{verdict.Code}
-	case err == nil && !*verdict.Allowed:
-		return join(verdict.Message, verdict.Hints), nil
+	id := fmt.Sprint("call-", time.Now().UnixNano()) // one call, however often it is proposed
+	call := map[string]any{"call_id": id, "action": tool.Name, "args": args, "effect": tool.Effect, "wait_s": 60}
+	answer, err := g.Ask("propose", call)
+	for err == nil && (answer.Answer == "wait" || answer.Answer == "pending") { // slowed, or a person is asked
+		time.Sleep(time.Duration(answer.WaitMS) * time.Millisecond)
+		answer, err = g.Ask("propose", call)
 	}
-	for name, value := range verdict.Change.Put { // it is only allowed with these arguments
+	switch answer.Answer {
+	case "allow", "change", "reinforce":
+	case "stop":
+		return "", Stopped{answer.Code}
+	case "":
+		if tool.Effect != "read" {
+			return "nobody could be asked whether this may be done, and it could do harm.", nil
+		}
+	default: // refuse, roll_back, hold
+		return join(answer.Message, answer.Hints), nil
+	}
+	for name, value := range answer.Put { // it is only allowed with these arguments
 		args[name] = value
 	}
-	for _, name := range verdict.Change.Remove {
+	for _, name := range answer.Remove {
 		delete(args, name)
 	}
 	output, failed := tool.Run(args)
-	result := map[string]any{"call_id": verdict.CallID, "output": output}
+	end := map[string]any{"call_id": id, "output": output}
 	if failed != nil {
 		output = "error: " + failed.Error()
-		result["error"] = output
+		end["error"] = output
 	}
-	if verdict.CallID != "" {
-		g.Post("/v1/result", result, new(any))
+	if answer.Answer != "" {
+		g.Ask("end", end)
 	}
-	return join(output, verdict.Hints), nil
+	return join(output, answer.Hints), nil
 }
 
-func (g *Guard) ask(about map[string]any) (Verdict, error) {
-	var verdict Verdict
-	if err := g.Post("/v1/verdict", about, &verdict); err != nil {
-		return Verdict{}, err
+// Ask begins the session if need be, and sends a verb about it.
+func (g *Guard) Ask(verb string, body map[string]any) (answer Answer, err error) {
+	if g.token == "" && verb != "begin" {
+		begun, _ := g.Ask("begin", map[string]any{"session_id": g.SessionID, "agent_id": g.AgentID})
+		g.token = begun.Token
 	}
-	if verdict.Allowed == nil || verdict.Killed == nil {
-		return Verdict{}, fmt.Errorf("expected a verdict with allowed and killed, got none")
+	if verb != "begin" {
+		body["token"] = g.token
 	}
-	return verdict, nil
-}
-
-// Post sends a request about the session, and reads its answer into reply.
-func (g *Guard) Post(path string, body map[string]any, reply any) (err error) {
-	defer func() {
-		if err != nil {
-			log.Printf("%s: %v", path, err)
-		}
-	}()
-	body["session_id"], body["agent_id"] = g.SessionID, g.AgentID
-	encoded, err := json.Marshal(body)
+	encoded, _ := json.Marshal(body)
+	request, err := http.NewRequest(http.MethodPost, g.Service+"/v2/"+verb, bytes.NewReader(encoded))
 	if err != nil {
-		return err
-	}
-	request, err := http.NewRequest(http.MethodPost, g.Intake+path, bytes.NewReader(encoded))
-	if err != nil {
-		return err
+		return answer, err
 	}
 	request.Header.Set("Content-Type", "application/json")
-	if g.Token != "" {
-		request.Header.Set("Authorization", "Bearer "+g.Token)
-	}
+	request.Header.Set("Authorization", "Bearer "+g.Key)
 	response, err := client.Do(request)
+	if err == nil {
+		defer response.Body.Close()
+		if response.StatusCode == http.StatusUnauthorized {
+			g.token = "" // the service was started anew: the next request begins again
+		}
+		if err = fmt.Errorf("expected status 200, got %s", response.Status); response.StatusCode == http.StatusOK {
+			err = json.NewDecoder(response.Body).Decode(&answer)
+		}
+	}
 	if err != nil {
-		return err
+		log.Printf("%s: %v", verb, err)
+		return Answer{}, err
 	}
-	defer response.Body.Close()
-	if response.StatusCode/100 != 2 {
-		return fmt.Errorf("expected status 200, got %s", response.Status)
-	}
-	return json.NewDecoder(response.Body).Decode(reply)
+	return answer, nil
 }
 
 func join(text, hints string) string {
@@ -125,7 +123,8 @@ func join(text, hints string) string {
 }
 
 func main() {
-	guard := &Guard{os.Args[1], os.Getenv("HALTLINE_INTAKE_TOKEN"), fmt.Sprint("go-", time.Now().UnixNano()), "go-cleaner"}
+	guard := &Guard{Service: os.Args[1], Key: os.Getenv("HALTLINE_INTAKE_TOKEN"), AgentID: "go-cleaner"}
+	guard.SessionID = fmt.Sprint("go-", time.Now().UnixNano())
 	getAsset := Tool{"get_asset", "read", func(args map[string]any) (string, error) {
 		fmt.Printf("read %v\n", args["asset_id"])
 		return "3 rows", nil
@@ -134,11 +133,11 @@ func main() {
 		fmt.Printf("deleted %v\n", args["asset_id"])
 		return fmt.Sprintf("%v still exists", args["asset_id"]), nil
 	}}
-	usage := map[string]any{"input_tokens": 900, "output_tokens": 40}
+	usage := map[string]int{"input_tokens": 900, "output_tokens": 40}
 	for _, tool := range []Tool{getAsset, deleteAsset, deleteAsset, deleteAsset, deleteAsset, deleteAsset} {
 		read, err := "", guard.Turn()
 		if err == nil { // what the model asks for
-			guard.Post("/v1/turn", map[string]any{"usage": usage, "output": "I call " + tool.Name}, new(any))
+			guard.Ask("turn", map[string]any{"usage": usage, "output": "I call " + tool.Name})
 			read, err = guard.Call(tool, map[string]any{"asset_id": "fact_sales"})
 		}
 		if err != nil {

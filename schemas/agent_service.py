@@ -5,7 +5,7 @@ The words are those of the Python guard: a call is proposed, answered, and ended
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic.json_schema import models_json_schema
 
 from haltline.schemas.events import Effect, Outcome, Task, Usage
@@ -101,6 +101,15 @@ class Turn(_OfSession):
     output: str | None = None
     keep: Id | None = None
     """Save the files under this id, for a roll-back to restore."""
+
+    @field_validator("usage", mode="before")
+    @classmethod
+    def _known(cls, usage: Any) -> Any:
+        """Refuse other names, such as those of a model's API, whose counts would be ignored."""
+        unknown = sorted(map(str, usage.keys() - Usage.model_fields)) if isinstance(usage, dict) else []
+        if unknown:
+            raise ValueError(f"expected fields of {', '.join(Usage.model_fields)}, got {', '.join(unknown)!r:.80}")
+        return usage
 
 
 class Close(_OfSession):

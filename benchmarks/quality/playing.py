@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from unittest import mock
 
 from benchmarks.quality.sessions import CALL_MS, NumberedStep
-from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.calls.call_gate import Action
 from haltline.interventions.agent.frame.session import ToolFailed
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused

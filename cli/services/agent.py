@@ -1,7 +1,10 @@
 """`haltline agent`: the local service. Does not need the processor: it is installed beside the agents."""
 
 import os
+import secrets
+import socket
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +12,7 @@ import typer
 
 from haltline.cli.common import Exit, fail, option_of
 from haltline.cli.services.intake import Served, serve_http, with_served
+from haltline.interventions.agent.user_files import replace_file
 
 
 @with_served
@@ -48,29 +52,30 @@ def agent(
 
     Example: haltline agent --listen 0.0.0.0:8765 --bootstrap kafka-1:9092 --keys keys.toml --tls-config tls.properties
     """
-    from haltline.cli import settings_file
-    from haltline.cli.agent.hook_request import environment, place
-    from haltline.cli.agent.reaching import settings_of_sessions
-
     values = {
-        "--bootstrap": bootstrap,
-        "--prefix": prefix,
-        "--agent-id": agent_id,
-        "--client-config": None if client_config is None else str(client_config),
+        "HALTLINE_BOOTSTRAP": bootstrap,
+        "HALTLINE_PREFIX": prefix,
+        "HALTLINE_AGENT_ID": agent_id,
+        "HALTLINE_CLIENT_CONFIG": None if client_config is None else str(client_config),
+        "HALTLINE_MODE": "local" if local else None,
     }
-    given = [word for name, value in values.items() if value is not None for word in (name, value)]
-    given += ["--local"] if local else []
+    os.environ.update({name: value for name, value in values.items() if value is not None})
     try:
-        path = "" if listen is not None else place(given, os.environ)
-        os.environ.update(environment(given))
-        if listen is None:
-            settings_file.apply("agent")
-        else:
+        if listen is not None:
             host, colon, port = listen.rpartition(":")
             if not colon or not port.isdecimal():
                 fail(f"agent: --listen: expected HOST:PORT, got {listen!r}", Exit.USAGE)
             serve_http("agent", {}, served, host.strip("[]"), int(port))
             return
+        if not hasattr(socket, "AF_UNIX"):
+            _serve_loopback(served, http or 0)
+            return
+        from haltline.cli import settings_file
+        from haltline.cli.agent.hook_request import place
+        from haltline.cli.agent.reaching import settings_of_sessions
+
+        path = place([], os.environ)
+        settings_file.apply("agent")
         from haltline.cli.agent.service import run
 
         settings_of_sessions(os.environ)  # checked at the start
@@ -79,3 +84,12 @@ def agent(
             raise typer.Exit(1)
     except (ValueError, OSError) as error:
         fail(f"agent: {error}", Exit.USAGE)
+
+
+def _serve_loopback(served: Served, port: int) -> None:
+    """Serve HTTP on this machine alone, where there are no Unix sockets, as on Windows; a file has its key."""
+    key = Path.home() / ".haltline" / "agent.key"
+    key.parent.mkdir(mode=0o700, exist_ok=True)
+    replace_file(key, (secrets.token_urlsafe(32).encode(),))
+    print(f"haltline agent: no Unix sockets here: HTTP with the key in {key}", file=sys.stderr, flush=True)
+    serve_http("agent", {}, replace(served, token_file=key), "127.0.0.1", port)

@@ -81,20 +81,9 @@ def intake(
     POST /v1/events: {"events": [...]}, a list, one event, JSON lines, or CloudEvents 1.0 (all modes):
     checked, redacted, acknowledged by the broker; 400 lists the error of each, and none is accepted.
 
-    POST /v1/verdict: {"session_id", "action", "args", ...}: the verdict; {"allowed", "call_id", "message",
-    ...} {"session_id", "kind": "model.turn"}: whether the model may take its next turn "mode": of this call;
-    "session_mode": of a new session; async is ignored where --mode blocking or HALTLINE_MODE=blocking is set;
-    also in async, calls that may destroy something wait.
-
-    POST /v1/result: {"session_id", "call_id", "output" or "error"}: the result of a call that was allowed; or
-    "described": {"digest", "bytes", "head"} of an output, and "outcome": ok, error, timeout, unknown.
-
-    POST /v1/turn: {"session_id", "usage", "output" or "described"}: a turn of the model was taken.
-
-    POST /v1/start: {"session_id", "agent_id", "task": {"goal"}, ...}: a session begins; a first verdict
-    begins it too.
-
-    POST /v1/end: {"session_id"}: it has ended.
+    POST /v2/begin, /v2/propose, /v2/end, /v2/turn, /v2/close: the verbs of the local service (docs/service.md);
+    async of a call or a session is ignored where --mode blocking or HALTLINE_MODE=blocking is set; also in async, calls
+    that may destroy something wait. /v1/start, verdict, result, turn and end are answered for one more release.
 
     POST /v1/traces: OTLP/HTTP in JSON or protobuf, also gzip: OpenTelemetry's spans of generative AI.
 
@@ -104,9 +93,6 @@ def intake(
     GET /healthz: 200 when the broker answers.
 
     GET /metrics: for Prometheus, with the token if one is set; see also --metrics-port.
-
-    A request that is sent again with its Idempotency-Key is answered once. With Prefer: wait=SECONDS, the answer is 202
-    {"waiting": true} when it takes longer than that, and the request is sent again.
 
     Exit codes: 0 after a clean stop; 2: the configuration is wrong.
 

@@ -14,7 +14,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from haltline.interventions.agent.calls.guarded_call import Action as Action
+    from haltline.interventions.agent.calls.call_gate import Action as Action
     from haltline.interventions.agent.enforcement.refusal_cause import Advice as Advice
     from haltline.interventions.agent.guard import Guard as Guard
     from haltline.interventions.agent.refused import Refused as Refused
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from haltline.schemas.events import Usage as Usage
 
 _PLACES: Final = {
-    "Action": "haltline.interventions.agent.calls.guarded_call",
+    "Action": "haltline.interventions.agent.calls.call_gate",
     "Advice": "haltline.interventions.agent.enforcement.refusal_cause",
     "Guard": "haltline.interventions.agent.guard",
     "Refused": "haltline.interventions.agent.refused",
@@ -41,20 +41,6 @@ _PLACES: Final = {
     "Task": "haltline.schemas.events",
     "Usage": "haltline.schemas.events",
 }
-__all__ = [
-    "Action",
-    "Advice",
-    "CallMode",
-    "ClientRules",
-    "Decision",
-    "Effect",
-    "Guard",
-    "GuardSettings",
-    "Level",
-    "Refused",
-    "Task",
-    "Usage",
-]
 
 
 def __getattr__(name: str) -> Any:

@@ -9,7 +9,6 @@ from typing import Any, Final, Literal, TypeAlias, cast
 
 import orjson
 
-from haltline.interventions.agent.described import CutArguments, DescribedError, DescribedOutput
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import (
     Plain,
@@ -22,7 +21,7 @@ from haltline.interventions.agent.redaction.payload_encoding import (
 )
 from haltline.interventions.agent.rules.known_effects import known_effect, only_keeps
 from haltline.interventions.agent.settings import CallMode, GuardSettings
-from haltline.schemas.events import Effect, Outcome, SentSecret
+from haltline.schemas.events import Effect, Outcome
 from haltline.schemas.repeated_passage import repeated_passage
 
 Targets: TypeAlias = Sequence[str] | Callable[[Mapping[str, Any]], Iterable[str]]
@@ -58,12 +57,8 @@ class Call:
     """The mode is set for this tool or call, not taken from the guard."""
     loop_key: str | None = None
     """Calls with an equal key are repetitions, where the tool declares it."""
-    cut: CutArguments | None = field(default=None, init=False)
-    """The digest and the limit of arguments that a client has truncated."""
     folder: str | None = field(default=None, init=False)
     """Where the call runs, absolute; empty: unknown; None: in the folder of this process."""
-    secrets_sent: Sequence[SentSecret] = field(default=(), init=False)
-    """Secrets sent, as reported by a client that holds the session's secrets itself."""
     ruled: bool = field(default=False, init=False)
     """The author's rules were applied."""
     effect: Effect = field(init=False)
@@ -103,8 +98,6 @@ class Call:
         keys, keeps = settings.keys, only_keeps(self.action, self.effect)
         most = settings.max_args_bytes if keeps else settings.max_run_bytes
         self.described = described = plain(self.whole, max_bytes=most, keys=keys)
-        if self.cut is not None:
-            self._describe_cut(described, self.cut)
         targets = [plain_text(str(t), max_chars=_SHOWN_CHARS, keys=keys) for t in self.targets[:_MAX_TARGETS]]
         fields: dict[str, Any] = {
             "call_id": self.call_id,
@@ -131,13 +124,6 @@ class Call:
             self._fields_json = orjson.dumps(fields)[1:-1]
         return self._fields_json
 
-    @staticmethod
-    def _describe_cut(described: Plain, cut: CutArguments) -> None:
-        """Keep the digest and the limit of arguments that were truncated before."""
-        again = described.unread_from
-        described.digest = cut.digest
-        described.unread_from = cut.unread_from if again is None else min(again, cut.unread_from)
-
 
 def _is_simple(value: object) -> bool:
     if isinstance(value, int):
@@ -150,13 +136,6 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     whole = whole_of(value)
     value = whole.value
     shown, keys = settings.max_output_chars, settings.keys
-    if isinstance(value, DescribedOutput):
-        given = value.head if shown else None
-        return {
-            "output_digest": value.digest,
-            "output_bytes": value.size_bytes,
-            "output_head": None if given is None else plain_text(given, max_chars=shown, keys=keys),
-        }
     if isinstance(value, str):
         head, digest = plain_output(whole, max_chars=shown, keys=keys)
         return {
@@ -175,10 +154,18 @@ def describe_output(value: Any, settings: GuardSettings) -> dict[str, Any]:
     }
 
 
-def describe_turn(output: str | DescribedOutput, settings: GuardSettings) -> dict[str, Any]:
+def describe_turn(output: str, settings: GuardSettings) -> dict[str, Any]:
     """Return the fields of an event that describe the output of a model turn."""
-    repeats = output.repeats if isinstance(output, DescribedOutput) else repeated_passage(output)[1]
+    repeats = repeated_passage(output)[1]
     return describe_output(output, settings) | ({} if repeats is None else {"output_repeats": repeats})
+
+
+class DescribedError(Exception):
+    """The error of a failed call, as another process reports it."""
+
+    def __init__(self, outcome: Outcome, text: str) -> None:
+        super().__init__(text)
+        self.outcome = outcome
 
 
 class NotMade(Exception):
@@ -213,19 +200,13 @@ def error_text(error: BaseException) -> str:
 def describe_novelty(
     seen: SeenWords, args: Whole, result: Whole | None, error: BaseException | None, outcome: Outcome
 ) -> dict[str, Any]:
-    """Return the field of an event about new words in a result or an error; empty without either.
-
-    A client's own count is kept, as only the client has the complete text.
-    """
-    if error is None and result is not None and not isinstance(result.value, DescribedOutput):
+    """Return the field of an event about new words in a result or an error; empty without either."""
+    if error is None and result is not None:
         return {"output_novelty": seen.take(result, args=args)}
-    value = None if result is None else result.value
-    described = [one for one in (value, error) if isinstance(one, DescribedOutput | DescribedError)]
-    counted = next((one.novelty for one in described if one.novelty is not None), None)
-    if counted is None and not isinstance(value, DescribedOutput) and (result is not None or outcome in WITH_RESULT):
-        texts = [one for one in (result, None if error is None else error_text(error)) if one is not None]
-        counted = seen.take(*texts, args=args) if texts else None
-    return {} if counted is None else {"output_novelty": counted}
+    if result is None and outcome not in WITH_RESULT:
+        return {}
+    texts = [one for one in (result, None if error is None else error_text(error)) if one is not None]
+    return {"output_novelty": seen.take(*texts, args=args)} if texts else {}
 
 
 def checked(

@@ -11,17 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, ParamSpec, Self, TypedDict, TypeVar, Unpack, overload
 
 from haltline.interventions.agent.call import Call, Targets, checked, describe_turn, key_of, loop_key_of, targets_of
-from haltline.interventions.agent.calls.call_gate import CallGate
+from haltline.interventions.agent.calls.call_gate import Action, CallGate, Raised, wait
 from haltline.interventions.agent.calls.event_publisher import now_ms
-from haltline.interventions.agent.calls.guarded_call import Action, Raised, wait
 from haltline.interventions.agent.calls.tool_decorator import guarded, name_of
 from haltline.interventions.agent.checkpoints import CannotKeep, Checkpoints
-from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.enforcement.refusal_cause import Advice
 from haltline.interventions.agent.prompts import Prompts
 from haltline.interventions.agent.redaction.secrets import without_secrets
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.settings import DEFAULT_AGENT, CallMode, GuardOptions, GuardSettings
+from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardOptions, GuardSettings
 from haltline.interventions.agent.stored_sessions import GUARD, StoredSessions, state_folder
 from haltline.interventions.agent.transport.transport import Decider, Transport
 from haltline.interventions.agent.transport.transport_factory import decider_of, transport_of
@@ -185,15 +183,14 @@ class Guard:
             loop_key = options.get("loop_key")
 
             def enter(args: Mapping[str, Any]) -> Action:
-                key = None if once is None else key_of(action, once, args)
-                return self._action(
+                return self.action(
                     action,
-                    args,
-                    targets_of(action, targets, args),
-                    effect,
-                    mode,
+                    args=args,
+                    targets=targets_of(action, targets, args),
+                    effect=effect,
+                    mode=mode,
                     cost_usd=cost_usd,
-                    key=key,
+                    key=None if once is None else key_of(action, once, args),
                     loop_key=loop_key_of(action, loop_key, args),
                 )
 
@@ -220,8 +217,21 @@ class Guard:
         with an equal `loop_key` count as the same call for loop detection. Raises ValueError for an invalid effect or
         mode.
         """
-        effect, mode = checked(name, effect, mode)
-        return self._action(name, args or {}, targets, effect, mode, cost_usd=cost_usd, key=key, loop_key=loop_key)
+        hint, mode = checked(name, effect, mode)
+        self.start()
+        call = Call(
+            name,
+            args or {},
+            targets,
+            hint,
+            mode or self.settings.mode,
+            self._gate.publisher.call_id(),
+            cost_usd,
+            key,
+            is_mode_explicit=mode is not None,
+            loop_key=loop_key,
+        )
+        return Action(self._gate, call)
 
     def check(self) -> None:
         """Check before a model turn, and in long work outside of tools. Raises Refused if the session was stopped.
@@ -237,7 +247,7 @@ class Guard:
             self._gate.note_refused_turn(cause)
             raise cause.refusal()
 
-    def model_turn(self, *, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
+    def model_turn(self, *, usage: Usage | None = None, output: str | None = None) -> None:
         """Publish one turn of the model: its usage (increments; None: unknown) and its output."""
         self.start()
         if usage is not None:
@@ -436,31 +446,3 @@ class Guard:
         self._is_fork = True
         self._gate.after_fork(self._given_link or transport_of(self.settings))
         self._begin()
-
-    def _action(
-        self,
-        name: str,
-        args: Mapping[str, Any],
-        targets: Sequence[str],
-        hint: Effect | None,
-        mode: CallMode | None,
-        *,
-        cost_usd: float | None = None,
-        key: str | None = None,
-        loop_key: str | None = None,
-    ) -> Action:
-        self.start()
-        call_id = self._gate.publisher.call_id()
-        call = Call(
-            name,
-            args,
-            targets,
-            hint,
-            mode or self.settings.mode,
-            call_id,
-            cost_usd,
-            key,
-            is_mode_explicit=mode is not None,
-            loop_key=loop_key,
-        )
-        return Action(self._gate, call)

@@ -20,7 +20,6 @@ from secrets import token_bytes
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from haltline.interventions.agent.described import DescribedOutput
 from haltline.interventions.agent.destinations import Destination, destination_of, hosts_in, is_local, is_of
 from haltline.interventions.agent.redaction.forms import HOSTS, PUBLIC, is_of_both
 from haltline.interventions.agent.redaction.marks import secret_digest
@@ -95,8 +94,7 @@ class HeldSecrets:
     def take(self, args: Mapping[str, Any] | Whole, *results: Any, action: str = "") -> None:
         """Store the secrets in the results of a call with these arguments; each may be a Whole."""
         for result in map(whole_of, results):
-            # A client that describes its results holds its secrets itself.
-            text = "" if isinstance(result.value, DescribedOutput) else text_of(result)
+            text = text_of(result)
             if len(text) < _LEAST_CHARS:
                 continue
             found = [] if _is_clean(result) else list(_secrets_of(text))

@@ -9,8 +9,7 @@ import math
 import os
 import time
 import uuid
-from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import nullcontext, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -23,6 +22,7 @@ from aiohttp.typedefs import Handler
 import haltline
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.producers.publishing import Away
+from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.problems import Bad, Busy, TooOften, object_of
 from haltline.interventions.agent.service.sessions import MakeGuard, Sessions
 from haltline.interventions.agent.service.verbs import Verbs
@@ -31,10 +31,9 @@ from haltline.interventions.agent.stored_sessions import StoredSessions, state_f
 from haltline.schemas import cloudevents, wire
 from haltline.schemas.events import ActionEvent
 from haltline.streams.intake import otlp
-from haltline.streams.intake.calls import NOT_BEGINNING, Calls
+from haltline.streams.intake.earlier import ROUTES, Earlier
 from haltline.streams.intake.keys import MAX_BODY_BYTES, Key, Keys, Scope
 from haltline.streams.intake.litellm import LiteLLMGuardrail
-from haltline.streams.intake.repeated import Repeated, Reply, fingerprint
 from haltline.streams.intake.requests import (
     EVENTS,
     LITELLM,
@@ -89,20 +88,24 @@ class Intake:
         self._agent_id = settings.agent_id
         self.writer = TopicWriter(settings, self._metrics.counter("intake_events_total"))
         self._sessions = Sessions(settings, max_sessions, make_guard, holds_mode=holds_mode, snapshots=is_local)
-        self._calls = Calls(self._sessions, self._metrics.children("intake_verdicts_total"))
+        verdicts = self._metrics.children("intake_verdicts_total")
+
+        def count(refused: Refused | None) -> None:
+            verdicts["allowed" if refused is None else refused.code,].inc()
+
         stored = StoredSessions(state_folder(os.environ)) if is_local else None
-        self.verbs = Verbs(self._sessions, haltline.__version__, stored=stored, count=self._calls.count)
+        self.verbs = Verbs(self._sessions, haltline.__version__, stored=stored, count=count)
+        self._earlier = Earlier(self.verbs, self._sessions, settings.agent_id)
         self._streams: set[asyncio.Task[Any] | None] = set()
-        self._repeated: dict[Key, Repeated] = defaultdict(Repeated)
-        self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, self._calls.count)
+        self._guardrail = LiteLLMGuardrail(self._sessions, settings.agent_id, count)
         self._metrics.gauge("intake_sessions").set_function(lambda: len(self._sessions))
 
     def app(self) -> web.Application:
         """Return the application that serves the routes."""
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._counting, self._middleware])
         app.router.add_post(EVENTS, self._events)
-        for path, answer in self._calls.routes().items():
-            app.router.add_post(path, self._answering(answer, self._calls.again.get(path)))
+        for route in ROUTES:
+            app.router.add_post(f"/v1/{route}", self._of_earlier(route))
         for verb in self.verbs.routes:
             app.router.add_post(f"/v2/{verb}", self._of_verb(verb))
         app.router.add_get(ORDERS, self._orders)
@@ -192,38 +195,14 @@ class Intake:
         await self.writer.publish(good, key)
         return web.Response(body=otlp.accepted(kind, bad_spans), content_type=kind)
 
-    def _answering(
-        self,
-        answer: Callable[[dict[str, Any]], Awaitable[Reply]],
-        again: Callable[[dict[str, Any], Reply], Reply] | None,
-    ) -> Handler:
-        """Return the handler of a route about calls: it answers a JSON object, once for all requests with its key.
-
-        `again` returns the answer to a repeated request; None: the same answer.
-        """
+    def _of_earlier(self, route: str) -> Handler:
+        """Return the handler of a route of the last release."""
 
         async def handle(request: web.Request) -> web.Response:
-            fields, digest, size = await self._object(request)
+            fields, size = await self._object(request)
             key = key_of_request()
-
-            def check() -> None:
-                known = self._sessions.known(str(fields.get("session_id")), key)
-                begins = known is None and request.path not in NOT_BEGINNING
-                key.check_request(fields, self._agent_id if begins else None)
-
-            async def answered() -> Reply:
-                check()  # another request may have started the session
-                with self.admission.bytes.taken(key, size):  # it may go on without its request
-                    return await answer(fields)
-
-            check()  # also for a stored answer
-            status, value = await self._repeated[key].once(
-                request,
-                digest,
-                answered,
-                session_id=str(fields.get("session_id"))[:256],
-                again=None if again is None else lambda reply: again(fields, reply),
-            )
+            with self.admission.bytes.taken(key, size):
+                status, value = await self._earlier.answer(route, fields, request.headers, key)
             return json_response(value, status)
 
         return handle
@@ -232,7 +211,7 @@ class Intake:
         """Return the handler of a verb of the local service's messages."""
 
         async def handle(request: web.Request) -> web.Response:
-            fields, _, size = await self._object(request)
+            fields, size = await self._object(request)
             key = key_of_request()
             key.check_request(fields, self._agent_id if verb == "begin" else None)
             with self.admission.bytes.taken(key, size):
@@ -272,10 +251,10 @@ class Intake:
         yield
         ending.cancel()
 
-    async def _object(self, request: web.Request) -> tuple[dict[str, Any], bytes, int]:
-        """Return the object, and fingerprint and size of its body, which is not kept while the answer is computed."""
+    async def _object(self, request: web.Request) -> tuple[dict[str, Any], int]:
+        """Return the object, and the size of its body, which is not kept while the answer is computed."""
         async with self.admission.body(request) as body:
-            return object_of(loaded(body)), fingerprint(body), len(body)
+            return object_of(loaded(body)), len(body)
 
     async def _litellm(self, request: web.Request) -> web.Response:
         async with self.admission.body(request) as body:
@@ -294,7 +273,6 @@ class Intake:
         return web.Response(body=self.exposition(), headers={"Content-Type": METRICS_TYPE})
 
     async def _close(self, _: web.Application) -> None:
-        await asyncio.gather(*(one.close() for one in self._repeated.values()))
         await self.verbs.close()
         await self.writer.close()
 

@@ -16,9 +16,10 @@ from haltline.interventions.agent.call import NotMade
 from haltline.interventions.agent.frame.session import Denied, FrameworkSession, with_hints
 from haltline.interventions.agent.integrations.litellm_agent import MAX_ID_CHARS, agent_of
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.service.problems import Bad
+from haltline.interventions.agent.service.problems import Bad, read
 from haltline.interventions.agent.service.sessions import Sessions
 from haltline.schemas import expressions as re
+from haltline.schemas.agent_service import Begin
 from haltline.streams.intake.keys import OPEN, Key
 
 MAX_CALLS: Final = 128
@@ -72,7 +73,7 @@ class LiteLLMGuardrail:
         if (outside := key.outside(agents=(agent_id,), sessions=(session_id,))) is not None:
             return _blocked(f"{OUT_OF_SCOPE}: {outside}")
         try:
-            session = self._sessions.of({"session_id": session_id, "agent_id": agent_id}, key)
+            session = self._sessions.of(read(Begin, {"session_id": session_id, "agent_id": agent_id}), key)
             if session.guard.settings.agent_id != agent_id:  # otherwise a kill of the agent would not apply to it there
                 return _blocked(
                     f"{OTHER_AGENT}: expected a session of {agent_id}, got {session_id}, one of another agent"

@@ -20,7 +20,7 @@ from haltline.streams.intake.shares import Room
 from haltline.streams.json_text import MAX_VALUES, has_too_many
 
 TRACES: Final = "/v1/traces"
-OWN_ROUTES: Final = "/v1/verdict, /v1/result, /v1/turn, /v1/start or /v1/end"
+OWN_ROUTES: Final = "/v2/begin, /v2/propose, /v2/end, /v2/turn or /v2/close"
 LITELLM: Final = "/beta/litellm_basic_guardrail_api"
 EVENTS: Final = "/v1/events"
 METRICS: Final = "/metrics"

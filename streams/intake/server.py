@@ -82,8 +82,9 @@ async def _serve(
     async with listening(app, host, port, Connections(), cancels=cancels, tls=tls) as address:
         print(f"{address}{path}", flush=True)
         ended = asyncio.Event()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            asyncio.get_running_loop().add_signal_handler(number, ended.set)
+        with contextlib.suppress(NotImplementedError):  # on Windows, where these end the process
+            for number in (signal.SIGTERM, signal.SIGINT):
+                asyncio.get_running_loop().add_signal_handler(number, ended.set)
         if until_stdin_ends:
             watch = (asyncio.get_running_loop(), ended)
             threading.Thread(target=_set_when_stdin_ends, args=watch, name="haltline-stdin", daemon=True).start()

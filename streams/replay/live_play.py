@@ -13,8 +13,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 
 from haltline.interventions.agent.call import Call
-from haltline.interventions.agent.enforcement.enforcer import Enforcer
-from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING, awaits_approval
+from haltline.interventions.agent.enforcement.enforcer import Enforcer, awaits_approval
+from haltline.interventions.agent.enforcement.refusal_cause import APPROVAL_PENDING
 from haltline.interventions.agent.rules.throttled import Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.control import freeze

@@ -244,3 +244,31 @@ def test_a_service_that_a_front_end_has_started_ends_after_its_last_session(envi
         assert delete(session, "d1") == "made"
         session.end()
     wait_until(lambda: not serving(environ["HOME"]), "the service has ended")
+
+
+WITHOUT_SOCKETS = """
+import functools, socket, sys
+socket.socketpair = functools.partial(socket.socketpair, socket.AF_UNIX)  # asyncio wakes itself by a pair
+del socket.AF_UNIX
+sys.modules |= {"fcntl": None, "haltline.cli.agent.hook_request": None}  # what needs what Windows lacks
+from haltline.cli.app import app
+app()
+"""
+
+
+def test_without_unix_sockets_it_serves_http_on_loopback_with_a_key(environ: dict[str, str]) -> None:
+    command = [sys.executable, "-c", WITHOUT_SOCKETS, "agent", "--local"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout is not None
+        address = process.stdout.readline().strip()
+        try:
+            key = (Path(environ["HOME"]) / ".haltline" / "agent.key").read_text()
+            answers = []
+            for sent in (key, "another"):
+                connection = http.client.HTTPConnection(address.removeprefix("http://"))
+                headers = {"Authorization": f"Bearer {sent}", "Content-Type": "application/json"}
+                connection.request("POST", "/v2/begin", b"{}", headers)
+                answers.append(connection.getresponse().status)
+        finally:
+            process.send_signal(signal.SIGTERM)
+    assert (answers, address.startswith("http://127.0.0.1:"), process.returncode) == ([200, 401], True, 0)

@@ -223,7 +223,7 @@ def test_dashboards_are_the_files_with_the_address_of_the_console() -> None:
 EXTRA_OF: Final = {
     **dict.fromkeys(("worker", "audit", "audit verify", "canary", "topics create"), "processor"),
     "console": "console",
-    "intake": "intake",
+    "agent": "intake",
     "notify": "notify",
     "HALTLINE_CONSOLE_DATABASE": "postgresql",
     "HALTLINE_VERIFY_KEY": "sealed",
@@ -239,6 +239,15 @@ def test_the_image_has_what_the_processes_of_the_chart_and_of_compose_need() -> 
                 needed.add(EXTRA_OF[parsed(container["args"]).command])
                 needed |= {EXTRA_OF[env["name"]] for env in container.get("env", []) if env["name"] in EXTRA_OF}
     assert set(IN_IMAGE) == needed
+
+
+def test_an_agent_s_pod_with_a_sidecar_is_one_of_kubernetes() -> None:
+    pod = yaml.safe_load((DEPLOY / "sidecar" / "pod.yaml").read_text())
+    kubernetes_validate.validate(pod, "1.30", strict=True)
+    (sidecar,), (agent,) = pod["spec"]["initContainers"], pod["spec"]["containers"]
+    address = parsed(sidecar["args"]).values["listen"]
+    assert (sidecar["restartPolicy"], agent["env"][0]["value"]) == ("Always", f"http://{address}")
+    assert f"http://{address}/healthz" in sidecar["startupProbe"]["exec"]["command"][-1]
 
 
 def test_the_manifests_are_the_objects_of_the_chart_and_have_its_configuration() -> None:

@@ -49,13 +49,13 @@ SECRETS: Final = re.findall(r"^\| `(haltline-[a-z-]+)` \|", (DEPLOY / "README.md
 
 PORT_OF: Final = {
     "worker": "metrics_port", "audit": "metrics_port", "audit verify": "metrics_port", "canary": "metrics_port",
-    "notify": "metrics_port", "console": "port", "intake": "port",
+    "notify": "metrics_port", "console": "port", "agent": "listen",
 }  # fmt: skip
 OF_ALL: Final = {"app.kubernetes.io/name": "haltline", "app.kubernetes.io/instance": "haltline"}
 """Labels of every object."""
-SERVES: Final = frozenset({"console", "intake"})
+SERVES: Final = frozenset({"console", "agent"})
 """Their metrics are on a port of their own."""
-HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "intake": "host"}
+HOST_OF: Final = {**dict.fromkeys(PORT_OF, "metrics_host"), "console": "host", "agent": "listen"}
 
 
 def of_unit(unit: Path) -> list[str]:
@@ -72,7 +72,7 @@ PAGES = [README, *sorted(DEPLOY.rglob("*.md"))]
 
 
 def port_of(command: Parsed) -> int:
-    return int(command.values[PORT_OF[command.command]])
+    return int(str(command.values[PORT_OF[command.command]]).rpartition(":")[2])
 
 
 def metrics_port_of(command: Parsed) -> int:
@@ -88,7 +88,8 @@ def test_each_command_that_is_started_is_one_of_ours(where: str, words: list[str
         return
     assert "--bootstrap" not in words, "where the broker is comes from the environment, in one place"
     if command.command in HOST_OF:
-        assert command.values[HOST_OF[command.command]] == "0.0.0.0", "in a container nobody else would reach it"
+        host = command.values[HOST_OF[command.command]].removesuffix(":8765")
+        assert host == "0.0.0.0", "in a container nobody else would reach it"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
@@ -98,7 +99,7 @@ def test_each_command_that_a_page_names_is_one_of_ours(page: Path) -> None:
 
 
 def test_every_variable_that_is_set_is_read() -> None:
-    known = variables()
+    known = variables() | {"HALTLINE_INTAKE_URL"}  # of the npm package
     for file in (path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix not in {".json", ".pyc"}):
         result = set(re.findall(r"\bHALTLINE_[A-Z_]+\b", file.read_text(encoding="utf-8")))
         assert result <= known, f"{file}: {result - known}"
@@ -114,7 +115,7 @@ def test_what_a_health_check_asks_for_is_served(embedded: EmbeddedBroker) -> Non
     console = create_app(ConsoleSettings(bootstrap="", keys=Keys.of([]), database="sqlite://"))
     routes = {getattr(route, "path", "") for route in console.routes}
     found = asyncio.run(_routes(embedded.bootstrap))
-    by_command = {**dict.fromkeys(PORT_OF, served), "console": routes, "intake": found}
+    by_command = {**dict.fromkeys(PORT_OF, served), "console": routes, "agent": found}
     for where, _, container in CONTAINERS:
         command = parsed([str(word) for word in container["args"]])
         for probe in ("startupProbe", "livenessProbe", "readinessProbe"):

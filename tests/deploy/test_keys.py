@@ -24,7 +24,7 @@ READ_BY_GUARDS: Final = set(_FROM_ENV.values())
 def reads(command: list[str], variable: str) -> bool:
     """Whether a command of ours reads a variable: by an option, or by the guard that is in it."""
     words = parsed(command).command
-    return variable in (READ_BY_GUARDS if words == "intake" else options_by_variable(words))
+    return variable in (READ_BY_GUARDS if words == "agent" else options_by_variable(words))
 
 
 @pytest.mark.parametrize("name", SIGNED["services"])

@@ -83,7 +83,7 @@ def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(ad
     def turns() -> float:
         with urlopen(f"{address}/metrics") as response:
             lines = response.read().decode().splitlines()
-        answered = 'haltline_http_requests_total{route="/v1/turn",status="200"} '
+        answered = 'haltline_http_requests_total{route="/v2/turn",status="200"} '
         return sum(float(line.split()[1]) for line in lines if line.startswith(answered))
 
     def say(event: ActionEvent) -> Decision | Level:
@@ -100,8 +100,17 @@ def test_an_agent_in_another_language_gets_hints_and_arguments_and_is_stopped(ad
         *["deleted fact_sales", "the model reads: fact_sales still exists  NUDGE: for the model"] * 2,
         "stopped: session_killed_loop_guard",
     ]
-    assert turns() - before == 4, "each turn of the model is reported"
+    assert turns() - before == 8, "each turn of the model is asked about and reported"
 
 
 def test_without_an_intake_an_agent_in_another_language_may_look_and_delete_nothing(agent: list[str]) -> None:
     assert output_of(agent, AWAY) == ["read fact_sales", "the model reads: 3 rows", *[REFUSED] * 5]
+
+
+def test_a_shell_script_is_stopped_and_makes_no_call_without_a_service() -> None:
+    run = ["sh", ROOT / "examples" / "shell_agent.sh"]
+    with intake("--mode", "local") as address:
+        done = ended(*run, address)
+    expected = ["fact_sales still exists"] * 2 + ["stopped: session_killed_loop_guard"]
+    assert (done.stdout.splitlines(), done.returncode) == (expected, 1)
+    assert ended(*run, AWAY).stdout.splitlines() == [f"expected a service at {AWAY}, got none"]

@@ -1,9 +1,9 @@
 /** The local service, over HTTP. Needs only Node. */
 
-import { randomUUID } from "node:crypto";
 import * as http from "node:http";
 import { isIP } from "node:net";
 
+import { withWhatToRun } from "./release.js";
 import { isObject, jsonOf } from "./texts.js";
 
 const MAX_ANSWER_BYTES = 4 * 1024 * 1024;
@@ -29,10 +29,11 @@ export interface ServiceOptions {
 /** Answers requests about sessions. */
 export interface Service {
   /**
-   * Sends a request until there is a response, and returns it. `mayHarm`: a response is waited for in full, also after
-   * a request without one. Rejects with Away or Waiting without a response, and with ServiceProblem if it was rejected.
+   * Sends a verb (`begin`, `propose`, `end`, `turn`, `close`) until there is an answer, and returns it. `mayHarm`: an
+   * answer is waited for in full, also after a request without one. `once`: what may have arrived is not sent again.
+   * Rejects with Away or Waiting without an answer, and with ServiceProblem if the request was rejected.
    */
-  ask(path: string, body: object, mayHarm?: boolean): Promise<Record<string, unknown>>;
+  ask(verb: string, body: object, about?: { mayHarm?: boolean; once?: boolean }): Promise<Record<string, unknown>>;
   /** The service for a session below. */
   below(): Service;
   close(): Promise<void>;
@@ -59,8 +60,12 @@ export class ServiceProblem extends Error {
     readonly status: number,
     problem: string,
   ) {
-    super(`the service answered ${status}: ${problem}`);
+    super(`the service answered ${status}: ${withWhatToRun(status, problem)}`);
+    this.isOfToken = status === 401 && problem.startsWith("token:");
   }
+
+  /** The service does not know the session any more. */
+  readonly isOfToken: boolean;
 }
 
 interface Answer {
@@ -99,36 +104,44 @@ export class HttpService implements Service {
     return undefined;
   }
 
-  /** All tries have the same key, so that the service handles the request once. */
-  async ask(path: string, body: object, mayHarm = false): Promise<Record<string, unknown>> {
-    const text = jsonOf(body);
-    const key = randomUUID();
+  /** A call has the same `call_id` in all tries, so the service handles it once. */
+  async ask(verb: string, body: object, { mayHarm = false, once = false } = {}): Promise<Record<string, unknown>> {
     const budgetMs = this.#isSilent && !mayHarm ? Math.min(this.#budgetMs, SILENT_MS) : this.#budgetMs;
+    // How long the service may hold a request before it answers that the verdict is pending.
+    const waitS = verb === "propose" ? Math.min(20, Math.max(1, Math.ceil(budgetMs / 1000))) : 0;
+    const text = jsonOf(waitS ? { ...body, wait_s: waitS } : body);
+    const limitMs = Math.max(budgetMs, SILENT_MS) + 1000 * waitS + (verb === "close" ? END_MS : 0);
     const until = performance.now() + this.#approvalWaitMs;
     let silentSince = performance.now();
     let waits = false;
     for (let tries = 0; ; tries++) {
       let why: string;
+      let isSent = false;
       const pauseMs = BETWEEN_TRIES_MS[Math.min(tries, BETWEEN_TRIES_MS.length - 1)] ?? 1000;
       try {
-        const answer = await this.#once(path, text, key, budgetMs);
-        this.#isSilent = false;
-        if (answer.status === 200) return answer.body;
-        if (answer.status === 202) {
-          waits = true;
+        const { status, body: answer } = await this.#once(`/v2/${verb}`, text, limitMs);
+        if (status === 200) {
+          this.#isSilent = false;
           silentSince = performance.now();
+          if (answer["answer"] === "wait") {
+            await paused(Number(answer["wait_ms"]) || pauseMs); // a poll that is slowed
+            continue;
+          }
+          if (answer["answer"] !== "pending") return answer;
+          waits = true;
           if (silentSince >= until) throw new Waiting(`${this.#url.origin} has not decided within ${this.#approvalWaitMs} ms`);
           await paused(pauseMs); // it still waits for a verdict or a person
           continue;
         }
-        why = `it answered ${answer.status}: ${problemOf(answer.body)}`;
-        if (!NOT_NOW.has(answer.status)) throw new ServiceProblem(answer.status, problemOf(answer.body));
+        why = `it answered ${status}: ${problemOf(answer)}`;
+        if (!NOT_NOW.has(status)) throw new ServiceProblem(status, problemOf(answer));
       } catch (error) {
         if (error instanceof ServiceProblem || error instanceof Away) throw error;
+        isSent = (error as NodeJS.ErrnoException).code !== "ECONNREFUSED";
         why = error instanceof Error ? error.message || String((error as NodeJS.ErrnoException).code) : String(error);
       }
       const { gone } = this;
-      if (gone !== undefined || performance.now() + pauseMs - silentSince > budgetMs) {
+      if (gone !== undefined || (once && isSent) || performance.now() + pauseMs - silentSince > budgetMs) {
         this.#isSilent = true;
         throw new (waits ? Waiting : Away)(gone ?? `${this.#url.origin} within ${budgetMs} ms: ${why}`);
       }
@@ -136,15 +149,10 @@ export class HttpService implements Service {
     }
   }
 
-  #once(path: string, text: string, key: string, budgetMs: number): Promise<Answer> {
-    // How long the service may hold a request before it responds that the verdict is pending.
-    const waitS = path === "/v1/verdict" ? Math.min(20, Math.max(1, Math.ceil(budgetMs / 1000))) : 0;
-    const limitMs = Math.max(budgetMs, SILENT_MS) + 1000 * waitS + (path === "/v1/end" ? END_MS : 0);
+  #once(path: string, text: string, limitMs: number): Promise<Answer> {
     const headers: Record<string, string | number> = {
       "Content-Type": "application/json",
       "Content-Length": Buffer.byteLength(text),
-      "Idempotency-Key": key,
-      ...(waitS ? { Prefer: `wait=${waitS}` } : {}),
       ...(this.#token === undefined ? {} : { Authorization: `Bearer ${this.#token}` }),
     };
     return new Promise((resolve, reject) => {
@@ -192,7 +200,7 @@ function objectOf(text: string, status: number): Record<string, unknown> {
     read = undefined;
   }
   if (isObject(read)) return read;
-  if (status !== 200 && status !== 202) return {}; // a page of a gateway
+  if (status !== 200) return {}; // a page of a gateway
   throw new ServiceProblem(status, "expected an object in JSON, got something else");
 }
 

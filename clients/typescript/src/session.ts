@@ -6,9 +6,10 @@ import { copied, IN_FLIGHT, keyOf, type Result, Results, STILL_RUNNING } from ".
 import { type Allowed, type CallOptions, checked, type Denied, EFFECTS, MODES, type SessionOptions, type Turn, type Usage, WHEN_DOWN } from "./options.js";
 import { onlyReads } from "./reads.js";
 import { NOT_CHANGED, NOT_CHECKED, Refused } from "./refused.js";
-import { Away, type Service, Waiting } from "./service.js";
+import { PROTOCOL, unlikeRelease, VERSION } from "./release.js";
+import { Away, type Service, ServiceProblem, Waiting } from "./service.js";
 import { Standing } from "./standing.js";
-import { argumentsOf, failureOf, jsonOf, sentResult, withHints } from "./texts.js";
+import { argumentsOf, failureOf, jsonOf, MAX_RESULT_CHARS, sentResult, withHints } from "./texts.js";
 import { changed, type Changes, denied, type Verdict, verdictOf, withOwnHints } from "./verdict.js";
 
 /** Open calls; beyond it, the end of the oldest is not awaited any more. */
@@ -18,6 +19,8 @@ const UNCHECKED = "haltline did not make this call: it could not be checked. Wri
 
 interface Open {
   readonly hints: string;
+  /** Its id at the service; undefined: it was made without an answer. */
+  readonly sentAs?: string;
   /** The key of a call that is made once. */
   key?: string;
 }
@@ -32,9 +35,12 @@ export class Session {
   readonly #results: Results;
   readonly #standing: Standing;
   #kept: string[] = [];
-  #started: Promise<void> | undefined;
+  #begun: Promise<string> | undefined;
+  /** Ids of calls that were proposed: another call may have the same. */
+  readonly #used = new Set<string>();
   #ended: Promise<void> | undefined;
   #isAway = false;
+  #isTold = false;
 
   /** Throws RangeError for invalid options. */
   constructor(service: Service, options: SessionOptions = {}, above?: Session) {
@@ -83,9 +89,9 @@ export class Session {
     const hasFailed = error !== undefined && error !== null;
     if (open.key !== undefined) this.#results.end(open.key, hasFailed ? undefined : { value: output, atMs: Date.now() });
     const end = hasFailed ? failureOf(error) : output === undefined || output === null ? {} : { output: sentResult(output) };
-    await this.#reporting(`the end of call ${callKey(callId)}`, () =>
-      this.#service.ask("/v1/result", { session_id: this.sessionId, call_id: callKey(callId), ...end }),
-    );
+    if (open.sentAs !== undefined) {
+      await this.#reporting(`the end of call ${callKey(callId)}`, () => this.#ask("end", { call_id: open.sentAs, ...end }));
+    }
     return open.hints;
   }
 
@@ -125,11 +131,10 @@ export class Session {
 
   /** Throws Refused if the session was stopped: no more tokens are spent. */
   async beforeTurn(): Promise<void> {
-    await this.#start();
     if (this.killed) throw this.killed;
     let verdict: Verdict;
     try {
-      verdict = verdictOf(await this.#service.ask("/v1/verdict", { ...this.#who(), kind: "model.turn" }));
+      verdict = verdictOf(await this.#ask("turn", { asks: true }));
     } catch (error) {
       if (!(error instanceof Away)) {
         this.#warn(`a turn could not be checked: ${String(error)}`);
@@ -140,16 +145,13 @@ export class Session {
       return;
     }
     this.#heard(verdict, true);
-    if (!verdict.allowed) throw verdict.refused;
+    if (verdict.refused) throw verdict.refused;
   }
 
   /** Reports a turn of the model. */
   async turn({ usage, output }: Turn): Promise<void> {
-    const said = { ...(usage === undefined ? {} : { usage: usageOf(usage) }), ...(output ? { output: sentResult(output) } : {}) };
-    await this.#reporting("a turn of the model", async () => {
-      await this.#start();
-      return this.#service.ask("/v1/turn", { ...this.#who(), ...said });
-    });
+    const said = { ...(usage === undefined ? {} : { usage: usageOf(usage) }), ...(output ? { output: output.slice(0, MAX_RESULT_CHARS) } : {}) };
+    await this.#reporting("a turn of the model", () => this.#ask("turn", said, { once: true }));
   }
 
   /**
@@ -158,10 +160,7 @@ export class Session {
    */
   async prompt(text: string): Promise<void> {
     if (typeof text !== "string") throw new TypeError(`prompt: expected a text, got ${typeof text}`);
-    await this.#reporting("a prompt", async () => {
-      await this.#start();
-      return this.#service.ask("/v1/start", { ...this.#who(), prompt: text });
-    });
+    await this.#reporting("a prompt", () => this.#ask("turn", { prompt: text }));
   }
 
   /** Returns a session below this one: a stop of this one stops it. */
@@ -191,7 +190,6 @@ export class Session {
   async #beforeOnce(callId: string | undefined, name: string, args: Record<string, unknown>, options: CallOptions): Promise<Allowed | Denied> {
     const once = keyOf(String(name), options, args);
     if (once === undefined) return this.#before(callId, name, args, options);
-    await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
     const earlier = this.#results.begin(once, Date.now());
     if (earlier !== undefined) return this.#notMade(callId ?? randomUUID(), args, earlier);
@@ -211,33 +209,35 @@ export class Session {
     checked(options.effect, EFFECTS, "effect");
     checked(options.mode, MODES, "mode");
     if (this.#ended) throw new Error("expected a session that has not ended, got one that has");
-    await this.#start();
     if (this.killed) throw withOwnHints(this.killed, this.#takeKept());
     const action = String(name) || "unknown";
     const effects = this.#options.effects;
     const effect = options.effect ?? (effects !== undefined && Object.hasOwn(effects, action) ? effects[action] : undefined);
+    const id = callKey(callId ?? randomUUID());
+    const sentAs = this.#used.has(id) ? `${id.slice(0, MAX_ID_CHARS - 37)}-${randomUUID()}` : id;
+    this.#used.add(id);
+    if (this.#used.size > MAX_OPEN) this.#used.delete([...this.#used][0] ?? id);
     const proposed = {
-      ...this.#who(),
-      call_id: callKey(callId ?? randomUUID()),
+      call_id: sentAs,
       action,
       args,
       targets: (options.targets ?? []).map(String),
       effect,
-      mode: options.mode,
+      mode: options.mode === "local" ? undefined : options.mode, // the service's own
       loop_key: options.loopKey,
     };
     let verdict: Verdict;
     try {
-      verdict = verdictOf(await this.#service.ask("/v1/verdict", proposed, !onlyReads(action)));
+      verdict = verdictOf(await this.#ask("propose", proposed, { mayHarm: !onlyReads(action) }));
     } catch (error) {
       if (!(error instanceof Away)) throw error;
       this.#away(error);
-      return this.#withoutVerdict(proposed.call_id, action, args, error instanceof Waiting);
+      return this.#withoutVerdict(id, action, args, error instanceof Waiting);
     }
     this.#heard(verdict, onlyReads(action));
     const hints = [this.#takeKept(), verdict.hints].filter(Boolean).join("\n");
-    if (verdict.allowed) return this.#admitted(verdict.callId ?? proposed.call_id, args, hints, verdict.changes);
-    if (verdict.killed) throw withOwnHints(verdict.refused, hints);
+    if (verdict.refused === undefined) return this.#admitted(id, args, { hints, sentAs }, verdict.changes);
+    if (verdict.answer === "stop") throw withOwnHints(verdict.refused, hints);
     return denied(verdict.refused, hints);
   }
 
@@ -250,11 +250,12 @@ export class Session {
   async #admitted(
     callId: string,
     args: Record<string, unknown>,
-    hints: string,
+    open: Open,
     changes: Changes | undefined,
   ): Promise<Allowed | Denied> {
+    const { hints } = open;
     this.#forget(callId); // some servers number the calls of each response from zero
-    this.#open.set(callId, { hints });
+    this.#open.set(callId, open);
     if (this.#open.size > MAX_OPEN) this.#forget([...this.#open.keys()][0] ?? callId);
     if (changes === undefined) return { allowed: true, callId, args, changed: false, ...(hints ? { hints } : {}) };
     const others = changed(args, changes);
@@ -292,37 +293,54 @@ export class Session {
     this.#isAway = true;
   }
 
-  #start(): Promise<void> {
-    this.#started ??= (async () => {
-      if (this.#above !== undefined) await this.#above.#start();
-      const { goal } = this.#options;
-      await this.#reporting("the start of the session", () =>
-        this.#service.ask("/v1/start", { ...this.#who(), ...(goal === undefined ? {} : { task: { goal } }) }, true),
-      );
-    })();
-    return this.#started;
-  }
-
-  async #end(): Promise<void> {
-    if (this.#started !== undefined) {
-      await this.#started;
-      await this.#reporting("the end of the session", () => this.#service.ask("/v1/end", { session_id: this.sessionId }));
+  /** Asks about this session; one that the service does not know any more, as it was started anew, begins again. */
+  async #ask(verb: string, body: object, about: { mayHarm?: boolean; once?: boolean } = {}): Promise<Record<string, unknown>> {
+    for (let isAgain = false; ; isAgain = true) {
+      const begun = (this.#begun ??= this.#begin());
+      let token: string;
+      try {
+        token = await begun;
+      } catch (error) {
+        if (this.#begun === begun) this.#begun = undefined;
+        throw error;
+      }
+      try {
+        return await this.#service.ask(verb, { token, ...body }, about);
+      } catch (error) {
+        if (isAgain || !(error instanceof ServiceProblem) || !error.isOfToken) throw error;
+        if (this.#begun === begun) this.#begun = undefined;
+      }
     }
-    await this.#service.close();
   }
 
-  /** The session, sent with each request for a service that was restarted, or had dropped it. */
-  #who(): Record<string, unknown> {
-    const { parentSessionId, rootSessionId, ancestors, missionId, mode } = this.#options;
-    return {
+  async #begin(): Promise<string> {
+    if (this.#above !== undefined) await this.#above.#ask("turn", {}).catch(() => undefined); // its own calls say what is wrong
+    const { parentSessionId, rootSessionId, ancestors, missionId, mode, goal } = this.#options;
+    const begins = {
+      protocol: PROTOCOL,
+      client: `haltline/${VERSION} (npm)`,
       session_id: this.sessionId,
       agent_id: this.agentId,
       parent_session_id: parentSessionId,
       root_session_id: rootSessionId,
       ancestors,
       mission_id: missionId,
-      session_mode: mode,
+      mode,
+      ...(goal === undefined ? {} : { task: { goal } }),
     };
+    const { token, answer, code, message, release } = await this.#service.ask("begin", begins, { mayHarm: true });
+    if (typeof token !== "string") throw new ServiceProblem(200, "expected a token, got none");
+    const unlike = unlikeRelease(VERSION, String(release));
+    if (unlike !== undefined && !this.#isTold) this.#warn(unlike);
+    this.#isTold = true;
+    if (answer !== "allow") this.#heard(verdictOf({ answer, code, message }), true);
+    return token;
+  }
+
+  async #end(): Promise<void> {
+    const begun = await this.#begun?.catch(() => undefined);
+    if (begun !== undefined) await this.#reporting("the end of the session", () => this.#service.ask("close", { token: begun }));
+    await this.#service.close();
   }
 
   /** Does what may fail without harm to the agent's work. */

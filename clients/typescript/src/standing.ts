@@ -38,13 +38,13 @@ export class Standing {
   }
 
   /** Stores the restrictions of a verdict. `reads`: on a turn, or a call that only reads. */
-  heard({ allowed, killed, refused }: Verdict, reads: boolean): void {
-    if (killed) this.#killed ??= refused;
-    else if (allowed) {
+  heard({ answer, refused }: Verdict, reads: boolean): void {
+    if (answer === "stop") this.#killed ??= refused;
+    else if (refused === undefined) {
       this.#frozen = undefined;
       if (!reads) this.#contained = undefined;
-    } else if (refused.code.includes("_frozen_")) this.#frozen = refused;
-    else if (refused.code.includes("_contained_")) this.#contained = refused;
+    } else if (refused.code.includes("_contained_")) this.#contained = refused;
+    else if (answer === "hold") this.#frozen = refused;
   }
 
   /** Returns the refusal of a call without a response; undefined: it is made. */

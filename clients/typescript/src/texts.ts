@@ -1,7 +1,7 @@
 /** Arguments, results and texts in the forms of frameworks, of models, and of JSON. */
 
 /** Longer results are cut: no detector reads more of one. */
-const MAX_RESULT_CHARS = 1_000_000;
+export const MAX_RESULT_CHARS = 1_000_000;
 
 /** Appends the hints to a text for the model. */
 export function withHints(text: string, hints: string): string {

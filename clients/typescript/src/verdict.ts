@@ -5,16 +5,15 @@ import { Refused } from "./refused.js";
 import { ServiceProblem } from "./service.js";
 import { isObject, withHints } from "./texts.js";
 
-export type Verdict = {
-  /** The session was stopped permanently: its run has to end. */
-  readonly killed: boolean;
-  readonly callId: string | undefined;
+export interface Verdict {
+  /** `stop`: the session was killed, and its run has to end. `hold`: it is held, and its turn ends. */
+  readonly answer: string;
   /** Further text for the model. */
   readonly hints: string;
-} & (
-  | { readonly allowed: true; readonly changes: Changes | undefined; readonly refused?: undefined }
-  | { readonly allowed: false; readonly refused: Refused }
-);
+  readonly changes?: Changes;
+  /** Undefined: go on. */
+  readonly refused?: Refused;
+}
 
 /** Arguments that were decided in place of the proposed ones. */
 export interface Changes {
@@ -22,19 +21,18 @@ export interface Changes {
   readonly remove: readonly string[];
 }
 
+const GOES_ON = new Set(["allow", "change", "reinforce"]);
+const REFUSED = new Set(["refuse", "roll_back", "hold", "stop"]);
+
 /** Throws ServiceProblem for an answer without a verdict. */
 export function verdictOf(body: Record<string, unknown>): Verdict {
-  const { allowed, killed, call_id, code, message, hints, change_arguments, request_id, expires } = body;
-  if (typeof allowed !== "boolean") throw new ServiceProblem(200, "expected a verdict, got none");
-  const about = {
-    killed: killed === true,
-    callId: typeof call_id === "string" ? call_id : undefined,
-    hints: typeof hints === "string" ? hints : "",
-  };
-  if (allowed) {
-    const { put, remove } = (isObject(change_arguments) ? change_arguments : {}) as Partial<Changes>;
-    return { ...about, allowed, changes: isObject(change_arguments) ? { put: put ?? {}, remove: remove ?? [] } : undefined };
+  const { answer, code, message, hints, put, remove, request_id, expires } = body;
+  const about = { answer: String(answer), hints: typeof hints === "string" ? hints : "" };
+  if (GOES_ON.has(about.answer)) {
+    if (answer !== "change") return about;
+    return { ...about, changes: { put: isObject(put) ? put : {}, remove: Array.isArray(remove) ? remove.map(String) : [] } };
   }
+  if (!REFUSED.has(about.answer)) throw new ServiceProblem(200, `expected a verdict, got ${JSON.stringify(answer)?.slice(0, 80) ?? "none"}`);
   const approval =
     typeof request_id === "string" ? { requestId: request_id, ...(typeof expires === "number" ? { expires } : {}) } : undefined;
   const refused = new Refused(
@@ -42,7 +40,7 @@ export function verdictOf(body: Record<string, unknown>): Verdict {
     typeof message === "string" ? message : "This was refused.",
     approval,
   );
-  return { ...about, allowed, refused };
+  return { ...about, refused };
 }
 
 /** Returns arguments with the changes. */

@@ -49,7 +49,7 @@ function graphOf(llm: ReturnType<typeof model>, tools: any[]) {
 }
 
 const calls = (transport: Scripted) => transport.said.filter((one) => !one.startsWith("turn"));
-const turns = (transport: Scripted) => transport.asked.filter(([, { kind }]) => kind === "model.turn").map(([, { session_id }]) => session_id);
+const turns = (transport: Scripted) => transport.asked.filter(([, { asks }]) => asks === true).map(([, { token }]) => token.replace("of ", ""));
 
 test("a call of a tool that another middleware makes is checked, with the arguments that it gives", async () => {
   const ran: string[] = [];
@@ -122,7 +122,7 @@ test("an agent that is a tool counts its turns and calls in its own session, als
     const llm = model([{ name: "ask" }]);
     await guardedGraph(graphOf(llm, guardedTools([asks], session)).compile(), session).invoke({ messages });
     assert.deepEqual([llm.read, turns(transport)], [["the end"], ["above", "below", "below", "above"]]);
-    assert.deepEqual(transport.calls.map(({ action, session_id }) => [action, session_id]), [["ask", "above"], ["work", "below"]]);
+    assert.deepEqual(transport.calls.map(({ action, token }) => [action, token]), [["ask", "of above"], ["work", "of below"]]);
     assert.equal(transport.said.filter((one) => one.startsWith("turn")).length, 4);
     for (const list of [transport.asked, transport.calls, transport.said]) list.length = 0;
   }
@@ -152,7 +152,7 @@ test("hints stand behind the blocks of a result, which keeps its artifact, and w
 
 test("a guarded tool that the program calls itself rejects with the reason", async () => {
   const ran: string[] = [];
-  const [own] = guardedTools([worker(ran)] as const, Scripted.of(BLOCKED, HINTED, { ...ALLOWED, change_arguments: { put: { path: "b" }, remove: [] } }).session());
+  const [own] = guardedTools([worker(ran)] as const, Scripted.of(BLOCKED, HINTED, { answer: "change", put: { path: "b" }, remove: [] }).session());
   await assert.rejects(own.invoke({ path: "a" }), (error) => error instanceof Refused && error.code === "block");
   assert.deepEqual([await own.invoke({ path: "a" }), await own.invoke({ path: "a" }), ran], ["done a\n\nThink again.", "done b", ["a", "b"]]);
 });

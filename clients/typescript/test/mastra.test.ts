@@ -29,13 +29,13 @@ for (const [what, options] of Object.entries({
 })) {
   test(`a run that brings ${what} of its own is asked about its call, once`, async () => {
     const ran: string[] = [];
-    for (const verdict of [BLOCKED, ALLOWED, { ...ALLOWED, change_arguments: { put: { path: "safe" }, remove: [] } }]) {
+    for (const verdict of [BLOCKED, ALLOWED, { answer: "change", put: { path: "safe" }, remove: [] }]) {
       const transport = new Scripted(() => verdict);
       const mock = model([work]);
       const agent = new Agent(guarded({ ...base, model: mock, tools: { work: worker(ran) } }, transport.session()));
       await agent.generate("go", options as object);
-      assert.deepEqual(calls(transport), verdict.allowed ? ["call work", "result work ok"] : ["call work"]);
-      if (!verdict.allowed) assert.deepEqual(mock.read, ["Not this."]);
+      assert.deepEqual(calls(transport), verdict !== BLOCKED ? ["call work", "result work ok"] : ["call work"]);
+      if (verdict === BLOCKED) assert.deepEqual(mock.read, ["Not this."]);
     }
     assert.deepEqual(ran, ["a", "safe"]);
   });

@@ -37,7 +37,7 @@ test("a result is a copy, and one that was changed later is returned as it was",
 });
 
 test("a call that failed, was refused or was changed is made again", async () => {
-  const other = { ...ALLOWED, change_arguments: { put: { to: "b" }, remove: [] } };
+  const other = { answer: "change", put: { to: "b" }, remove: [] };
   const session = Scripted.of(ALLOWED, BLOCKED, other).session({ changesArguments: false });
   const send = () => session.run("send", {}, () => "sent", { key: "k" });
   await assert.rejects(session.run("send", {}, () => Promise.reject(new Error("away")), { key: "k" }), /away/);

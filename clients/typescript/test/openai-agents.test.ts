@@ -12,7 +12,7 @@ import { Refused } from "../src/refused.js";
 import { ALLOWED, BLOCKED, type Call, KILLED, Scripted } from "./scripted.js";
 
 const work = { name: "work", args: { path: "a" } };
-const CHANGED = { ...ALLOWED, change_arguments: { put: { path: "safe" }, remove: [] } };
+const CHANGED = { answer: "change", put: { path: "safe" }, remove: [] };
 const tracingDisabled = true;
 
 /** A model whose turns are these calls and then "the end". */
@@ -96,7 +96,7 @@ test("a tool's error is reported, as the SDK says it to the model or as it ends 
   const scripted = model([work]);
   await run(new Agent(guarded({ name: "a", model: scripted, tools: [tells] }, transport.session())));
   await assert.rejects(run(new Agent(guarded({ name: "a", model: model([work]), tools: [throws] }, transport.session()))), /no such path/);
-  const ends = transport.asked.filter(([path]) => path === "/v1/result").map(([, { error }]) => error);
+  const ends = transport.asked.filter(([verb]) => verb === "end").map(([, { error }]) => error);
   assert.deepEqual(ends, [`ToolFailed: ${read(scripted)[0]}`, "Error: no such path"]);
 });
 
@@ -156,9 +156,9 @@ test("an agent that is a tool counts its turns and calls in its own session", as
   const ask = inner.asTool({ toolName: "ask", toolDescription: "asks", runConfig: guarded({ modelProvider }, below) });
   const outer = new Agent(guarded({ name: "outer", model: "outer", tools: [ask] }, session));
   await new Runner(guarded({ tracingDisabled, modelProvider }, session)).run(outer, "go");
-  assert.deepEqual(transport.calls.map(({ action, session_id }) => [action, session_id]), [["ask", "above"], ["work", "below"]]);
-  const turns = transport.asked.filter(([path]) => path === "/v1/turn").map(([, { session_id }]) => session_id);
-  assert.deepEqual(turns, ["above", "below", "below", "above"]);
+  assert.deepEqual(transport.calls.map(({ action, token }) => [action, token]), [["ask", "of above"], ["work", "of below"]]);
+  const turns = transport.asked.filter(([verb, { usage }]) => verb === "turn" && usage !== undefined).map(([, { token }]) => token);
+  assert.deepEqual(turns, ["of above", "of below", "of below", "of above"]);
 });
 
 test("a session that breaks lets no call pass, nor does a runner that asks no guardrail", async () => {

@@ -8,15 +8,15 @@ type Body = Record<string, any>;
 /** What the service answers, or the error with which it fails. */
 export type Answer = Body | Error;
 
-export const ALLOWED: Body = { allowed: true, killed: false };
-export const BLOCKED: Body = { allowed: false, killed: false, code: "block", message: "Not this." };
-export const KILLED: Body = { allowed: false, killed: true, code: "session_killed_loop_guard", message: "Stopped." };
+export const ALLOWED: Body = { answer: "allow" };
+export const BLOCKED: Body = { answer: "refuse", code: "block", message: "Not this." };
+export const KILLED: Body = { answer: "stop", code: "session_killed_loop_guard", message: "Stopped." };
 
 export class Scripted implements Service {
   /** What was said, in order: `call work`, `result work ok`, `turn 9`. */
   readonly said: string[] = [];
   readonly calls: Body[] = [];
-  readonly asked: [path: string, body: Body][] = [];
+  readonly asked: [verb: string, body: Body][] = [];
   readonly warned: string[] = [];
   /** The answer about each turn. */
   turn: Answer = ALLOWED;
@@ -34,23 +34,24 @@ export class Scripted implements Service {
     this.#isKilled = true;
   }
 
-  async ask(path: string, body: Body): Promise<Body> {
-    this.asked.push([path, body]);
-    const answer = await this.#answer(path, body);
+  async ask(verb: string, body: Body): Promise<Body> {
+    this.asked.push([verb, body]);
+    const answer = await this.#answer(verb, body);
     if (answer instanceof Error) throw answer;
-    if (answer["killed"] === true) this.#isKilled = true;
+    if (answer["answer"] === "stop") this.#isKilled = true;
     return answer;
   }
 
-  async #answer(path: string, body: Body): Promise<Answer> {
-    const { kind, action, call_id, outcome = "ok", usage, output = "" } = body;
-    if (path === "/v1/turn") this.said.push(`turn ${usage?.input_tokens}+${usage?.cache_read_tokens} ${output}`.trim());
-    if (path === "/v1/result") {
+  async #answer(verb: string, body: Body): Promise<Answer> {
+    const { asks, action, call_id, outcome = "ok", usage, output = "" } = body;
+    if (verb === "begin") return { token: `of ${body["session_id"]}`, protocol: 1, release: "1.0.0", answer: "allow" };
+    if (verb === "turn" && asks === true) return this.#isKilled ? KILLED : this.turn;
+    if (usage !== undefined) this.said.push(`turn ${usage?.input_tokens}+${usage?.cache_read_tokens} ${output}`.trim());
+    if (verb === "end") {
       const ended = this.calls.findLast((call) => call["call_id"] === call_id);
       this.said.push(`result ${ended?.["action"]} ${outcome}`);
     }
-    if (path !== "/v1/verdict") return {};
-    if (kind === "model.turn") return this.#isKilled ? KILLED : this.turn;
+    if (verb !== "propose") return ALLOWED;
     this.said.push(`call ${action}`);
     this.calls.push(body);
     return this.#isKilled ? KILLED : this.decide(body);

@@ -5,6 +5,7 @@ import { createServer, type IncomingHttpHeaders, type ServerResponse } from "nod
 import type { AddressInfo } from "node:net";
 import { test, type TestContext } from "node:test";
 
+import { unlikeRelease, withWhatToRun } from "../src/release.js";
 import { HttpService, httpSession, Refused, type ServiceOptions, type Session, type SessionOptions } from "../src/index.js";
 
 interface Asked {
@@ -16,7 +17,9 @@ interface Asked {
 /** What is answered to one request: a status and JSON, or whatever it does with the response. */
 type Reply = [status: number, body: unknown] | ((response: ServerResponse) => void);
 
-const ALLOWED: Reply = [200, { allowed: true, killed: false }];
+const ALLOWED: Reply = [200, { answer: "allow" }];
+const PENDING: Reply = [200, { answer: "pending" }];
+const BEGUN = { token: "t", protocol: 1, release: "1.0.0", answer: "allow" };
 const BUSY: Reply = [503, { errors: ["expected at most 256 requests at a time, got one more"] }];
 
 interface Served {
@@ -28,7 +31,8 @@ interface Served {
 }
 
 /** A server that answers from a list; then it allows everything. */
-async function served(t: TestContext, replies: Reply[]): Promise<Served> {
+async function served(t: TestContext, replies: Reply[], begun: object = BEGUN): Promise<Served> {
+  const asks = (path: string | undefined, body: Record<string, unknown>) => path === "/v2/propose" || body["asks"] === true;
   const asked: Asked[] = [];
   const warned: string[] = [];
   const server = createServer((request, response) => {
@@ -37,7 +41,7 @@ async function served(t: TestContext, replies: Reply[]): Promise<Served> {
     request.on("end", () => {
       const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>;
       asked.push({ path: request.url ?? "", headers: request.headers, body });
-      const reply = request.url?.endsWith("/v1/verdict") ? (replies.shift() ?? ALLOWED) : ([200, {}] as const);
+      const reply = request.url === "/v2/begin" ? ([200, begun] as const) : asks(request.url, body) ? (replies.shift() ?? ALLOWED) : ALLOWED;
       if (typeof reply === "function") return reply(response);
       response.writeHead(reply[0], { "Content-Type": "application/json" }).end(JSON.stringify(reply[1]));
     });
@@ -63,40 +67,85 @@ async function codeOf(session: Session, name = "work", args: unknown = {}): Prom
   return verdict.allowed ? "" : verdict.code;
 }
 
-test("each request has the token and a key of its own", async (t) => {
+test("each request has the key, and each but the first the session's token", async (t) => {
   const { session: make, asked } = await served(t, []);
   const session = make({ token: "abc" });
   await session.before("c1", "send");
   await session.after("c1", "a\ud83d");
   await session.end();
-  assert.deepEqual(asked.map(({ path }) => path), ["/v1/start", "/v1/verdict", "/v1/result", "/v1/end"]);
+  assert.deepEqual(asked.map(({ path }) => path), ["/v2/begin", "/v2/propose", "/v2/end", "/v2/close"]);
   assert.ok(asked.every(({ headers }) => headers.authorization === "Bearer abc"));
-  assert.equal(new Set(asked.map(({ headers }) => headers["idempotency-key"])).size, asked.length);
-  assert.equal(asked[1]?.headers["prefer"], "wait=5");
+  assert.deepEqual(asked.map(({ body }) => body["token"]), [undefined, "t", "t", "t"]);
+  assert.equal(asked[1]?.body["wait_s"], 5);
   assert.equal(asked[2]?.body["output"], "a\ufffd", "lone surrogates are not sent");
 });
 
-test("what was not answered is asked again with the same key", async (t) => {
+test("what was not answered is asked again as the same call, and a turn is reported once", async (t) => {
   const { session: make, of } = await served(t, [BUSY, (response) => response.destroy(), [502, "a gateway"], ALLOWED]);
   assert.equal(await codeOf(make(), "delete_asset"), "");
-  const keys = of("/v1/verdict").map(({ headers, body }) => [headers["idempotency-key"], body["call_id"]].join());
-  assert.deepEqual([keys.length, new Set(keys).size], [4, 1]);
+  const ids = of("/v2/propose").map(({ body }) => body["call_id"]);
+  assert.deepEqual([ids.length, new Set(ids).size], [4, 1]);
+  let turns = 0;
+  const server = createServer((request, response) => (request.url === "/v2/turn" ? (turns++, response.destroy()) : response.end(JSON.stringify(BEGUN))));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  t.after(() => server.close());
+  const session = httpSession({ url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, onWarning: () => undefined });
+  await session.turn({ output: "Done." });
+  assert.equal(turns, 1, "it may have arrived");
+});
+
+test("a session that the service does not know any more begins again", async (t) => {
+  const gone: Reply = [401, { errors: ["token: expected one that begin has returned and whose lease lasts, got another"] }];
+  const { session: make, asked } = await served(t, [ALLOWED, gone, ALLOWED]);
+  const session = make();
+  for (const id of ["c1", "c1"]) assert.ok((await session.before(id, "send")).allowed);
+  assert.deepEqual(asked.map(({ path }) => path.slice(4)), ["begin", "propose", "propose", "begin", "propose"]);
+  const [first, second, again] = asked.filter(({ path }) => path === "/v2/propose").map(({ body }) => body["call_id"]);
+  assert.deepEqual([first, second === again, String(second).startsWith("c1-")], ["c1", true, true], "another call with its id");
+});
+
+test("a poll that is slowed is proposed again after its pause", async (t) => {
+  const { session: make, of } = await served(t, [[200, { answer: "wait", wait_ms: 20 }]]);
+  assert.equal(await codeOf(make(), "get_state"), "");
+  assert.equal(of("/v2/propose").length, 2);
+});
+
+test("what to run is said where the service is of another release", async (t) => {
+  for (const [own, theirs, run] of [
+    ["1.2.0", "1.2.9", undefined],
+    ["1.2.0", "1.10.0.dev3", "npm install haltline@1.10"],
+    ["2.0.1", "1.9.0", "pip install 'haltline[intake]==2.0.*'"],
+    ["0.0.0", "1.0.0", undefined],
+  ] as const) {
+    assert.equal(unlikeRelease(own, theirs)?.split("run: ")[1], run);
+  }
+  const { session: make, warned } = await served(t, [[404, { errors: ["expected POST /v2/propose, got POST /v2/propose"] }]]);
+  assert.equal(await codeOf(make()), "not_checked");
+  assert.match(warned.join(), /older than this package; run: pip install --upgrade/);
+  assert.match(withWhatToRun(400, "protocol: expected 0 of this release (0.9), got 1"), /run: pip install --upgrade/);
+  assert.match(withWhatToRun(400, "protocol: expected 2 of this release (2.0), got 1"), /run: npm install haltline@latest/);
+  assert.equal(withWhatToRun(404, "call_id: expected another"), "call_id: expected another");
+});
+
+test("a session that was stopped before is stopped at its beginning", async (t) => {
+  const { session: make } = await served(t, [], { ...BEGUN, answer: "stop", code: "session_killed_by_operator", message: "Stopped." });
+  const session = make();
+  await session.prompt("go on");
+  assert.equal(session.stopped?.code, "session_killed_by_operator");
 });
 
 test("a verdict that a person is asked for is waited for", async (t) => {
-  const waiting: Reply = [202, { waiting: true }];
-  const killed = { allowed: false, killed: false, code: "rejected", message: "No.", request_id: "r1", expires: 9, hints: "h" };
-  const { session: make, of } = await served(t, [waiting, waiting, [200, killed]]);
+  const rejected = { answer: "refuse", code: "rejected", message: "No.", request_id: "r1", expires: 9, hints: "h" };
+  const { session: make, of } = await served(t, [PENDING, PENDING, [200, rejected]]);
   const verdict = await make({ budgetMs: 100 }).before("c1", "work");
   assert.ok(!verdict.allowed);
   assert.deepEqual([verdict.text, verdict.refused.approval], ["No.\n\nh", { requestId: "r1", expires: 9 }]);
-  assert.equal(of("/v1/verdict").length, 3);
+  assert.equal(of("/v2/propose").length, 3);
 });
 
 test("a call that is still undecided is not made, whatever it does", async (t) => {
-  const waiting: Reply = [202, { waiting: true }];
   for (const [name, effect] of [["delete_asset"], ["work", "write"], ["bash", "exec"], ["get_asset", "read"]] as const) {
-    const late = await served(t, Array.from({ length: 50 }, () => waiting));
+    const late = await served(t, Array.from({ length: 50 }, () => PENDING));
     const options = { approvalWaitMs: 60, whenDown: "all" as const, ...(effect === undefined ? {} : { effects: { [name]: effect } }) };
     const verdict = await late.session(options).before("c1", name, {});
     assert.ok(!verdict.allowed);
@@ -104,9 +153,9 @@ test("a call that is still undecided is not made, whatever it does", async (t) =
     assert.match(late.warned.join(), /no verdict: .* has not decided within 60 ms/);
 
     for (const goes of [BUSY, (response: ServerResponse) => void response.destroy()] as Reply[]) {
-      const gone = await served(t, [waiting, ...Array.from({ length: 50 }, () => goes)]);
+      const gone = await served(t, [PENDING, ...Array.from({ length: 50 }, () => goes)]);
       assert.equal(await codeOf(gone.session({ ...options, approvalWaitMs: 60_000, budgetMs: 100 }), name), "approval_pending");
-      assert.ok(gone.of("/v1/verdict").length >= 2);
+      assert.ok(gone.of("/v2/propose").length >= 2);
     }
   }
 });
@@ -124,7 +173,7 @@ test("nobody there: what reads is made, the rest is refused, and little time is 
 test("who takes the request and never answers is nobody", async (t) => {
   const { session: make, of } = await served(t, [() => undefined, () => undefined]);
   assert.equal(await codeOf(make({ budgetMs: 100 }), "delete_asset"), "no_verdict");
-  assert.equal(of("/v1/verdict").length, 1);
+  assert.equal(of("/v2/propose").length, 1);
 });
 
 for (const [what, reply, said] of [
@@ -163,13 +212,9 @@ test("a subagent's session says whose it is", async (t) => {
   const session = httpSession({ url, sessionId: "s1", agentId: "a" });
   const below = session.subagent({ sessionId: "s2", agentId: "a/b" }).subagent({ sessionId: "s3" });
   await below.before("c1", "work");
-  assert.deepEqual(asked.map(({ path, body }) => [path, body["session_id"]]), [
-    ["/v1/start", "s1"],
-    ["/v1/start", "s2"],
-    ["/v1/start", "s3"],
-    ["/v1/verdict", "s3"],
-  ]);
-  const { agent_id, parent_session_id, root_session_id, ancestors } = asked[3]?.body ?? {};
+  const begun = asked.filter(({ path }) => path === "/v2/begin");
+  assert.deepEqual(begun.map(({ body }) => body["session_id"]), ["s1", "s2", "s3"]);
+  const { agent_id, parent_session_id, root_session_id, ancestors } = begun[2]?.body ?? {};
   assert.deepEqual([agent_id, parent_session_id, root_session_id, ancestors], ["a/b", "s2", "s1", ["s2", "s1"]]);
 });
 

@@ -7,7 +7,7 @@ import { argumentsOf, type Denied, Refused, type Session } from "../src/index.js
 import { Away } from "../src/service.js";
 import { type Answer, ALLOWED, BLOCKED, KILLED, Scripted } from "./scripted.js";
 
-const FROZEN: Answer = { ...BLOCKED, code: "session_frozen_by_operator" };
+const FROZEN: Answer = { ...BLOCKED, answer: "hold", code: "session_frozen_by_operator" };
 const CONTAINED: Answer = { ...BLOCKED, code: "session_contained_by_operator" };
 
 const REFUSED = (code: string) => (error: unknown) => error instanceof Refused && error.code === code;
@@ -35,18 +35,19 @@ test("a session is told from its start to its end", async () => {
   await session.end();
   await session.end();
   assert.equal((await denied(session.before("c3", "work"))).code, "not_checked");
-  const who = { session_id: "s", agent_id: "a", mission_id: "m", session_mode: "blocking" };
-  const call = { ...who, action: "send", targets: [] };
+  const token = "of s";
+  const call = { token, action: "send", targets: [] };
+  const begins = { protocol: 1, client: "haltline/0.0.0 (npm)", session_id: "s", agent_id: "a", mission_id: "m", mode: "blocking", task: { goal: "tidy" } };
   assert.deepEqual(JSON.parse(JSON.stringify(service.asked)), [
-    ["/v1/start", { ...who, task: { goal: "tidy" } }],
-    ["/v1/verdict", { ...call, call_id: "c1", args: { to: "x" }, targets: ["t"], effect: "write", loop_key: "k" }],
-    ["/v1/verdict", { ...who, kind: "model.turn" }],
-    ["/v1/result", { session_id: "s", call_id: "c1", output: { rows: "42" } }],
-    ["/v1/turn", { ...who, usage: { input_tokens: 7, output_tokens: 1, cache_read_tokens: 0 }, output: "Done." }],
-    ["/v1/start", { ...who, prompt: "and now?" }],
-    ["/v1/verdict", { ...call, call_id: "c2", args: {} }],
-    ["/v1/result", { session_id: "s", call_id: "c2", outcome: "error", error: "RangeError: no" }],
-    ["/v1/end", { session_id: "s" }],
+    ["begin", begins],
+    ["propose", { ...call, call_id: "c1", args: { to: "x" }, targets: ["t"], effect: "write", loop_key: "k" }],
+    ["turn", { token, asks: true }],
+    ["end", { token, call_id: "c1", output: { rows: "42" } }],
+    ["turn", { token, usage: { input_tokens: 7, output_tokens: 1, cache_read_tokens: 0 }, output: "Done." }],
+    ["turn", { token, prompt: "and now?" }],
+    ["propose", { ...call, call_id: "c2", args: {} }],
+    ["end", { token, call_id: "c2", outcome: "error", error: "RangeError: no" }],
+    ["close", { token }],
   ]);
   await assert.rejects(session.prompt(["a"] as never), /prompt: expected a text, got object/);
 });
@@ -60,7 +61,7 @@ test("a result that is long is cut, and one that JSON cannot say is named", asyn
     await session.before("c", "work");
     await session.after("c", output);
   }
-  const sent = service.asked.filter(([path]) => path === "/v1/result").map(([, { output }]) => output as string);
+  const sent = service.asked.filter(([verb]) => verb === "end").map(([, { output }]) => output as string);
   assert.deepEqual(sent.map((one) => [one.length, one.slice(0, 9)]), [
     [1_000_000, "xxxxxxxxx"],
     [1_000_000, '{"text":"'],
@@ -116,7 +117,7 @@ test("hints come with the result of their call, and those of a failed call with 
 });
 
 test("arguments are changed by a decision, or the call is denied where they cannot be", async () => {
-  const other: Answer = { ...ALLOWED, change_arguments: { put: { path: "safe" }, remove: ["force"] } };
+  const other: Answer = { answer: "change", put: { path: "safe" }, remove: ["force"] };
   const verdict = await Scripted.of(other).session().before("c1", "work", { path: "/", force: true });
   assert.deepEqual(verdict.allowed && { args: verdict.args, changed: verdict.changed }, { args: { path: "safe" }, changed: true });
   const fixed = Scripted.of(other);

@@ -3,28 +3,26 @@
 `Guard` is its public interface. The main path is `_admission`.
 """
 
+import asyncio
+import contextlib
 import itertools
 import logging
 import os
 import time
 from collections.abc import Callable, Generator, Mapping
-from concurrent.futures import Future
-from typing import Any, Final
+from concurrent.futures import CancelledError, Future
+from types import TracebackType
+from typing import Any, Final, Self, TypeAlias
 
 from haltline.interventions.agent.call import Call, describe_error, describe_novelty, describe_output, error_text
+from haltline.interventions.agent.calls.argument_changes import UNCHANGED, Changes, changes_for
 from haltline.interventions.agent.calls.event_publisher import CallEvent, EventPublisher, made, now_ms
-from haltline.interventions.agent.calls.guarded_call import Action, Steps
 from haltline.interventions.agent.checkpoints import Checkpoints
-from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer
-from haltline.interventions.agent.enforcement.fail_policy import LOOKS, FailPolicy, may_destroy
-from haltline.interventions.agent.enforcement.pending_approvals import (
+from haltline.interventions.agent.enforcement.enforcer import Admitted, Enforcer, awaits_approval
+from haltline.interventions.agent.enforcement.fail_policy import LOOKS, may_destroy
+from haltline.interventions.agent.enforcement.refusal_cause import (
     APPROVAL_EXPIRED,
     APPROVAL_PENDING,
-    awaits_approval,
-    held_alone,
-    refused_alone,
-)
-from haltline.interventions.agent.enforcement.refusal_cause import (
     NOBODY,
     OWN_RULES,
     REPLAYED,
@@ -32,7 +30,10 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
     Cause,
     advice_of,
     cause_of,
+    held_alone,
+    hints_of,
     own_decision,
+    refused_alone,
 )
 from haltline.interventions.agent.enforcement.rollback import Rollbacks
 from haltline.interventions.agent.enforcement.token_bucket import TokenBucket
@@ -40,8 +41,7 @@ from haltline.interventions.agent.held_secrets import HeldSecrets
 from haltline.interventions.agent.novelty import SeenWords
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.rules.book import RuleBook, copied, same
-from haltline.interventions.agent.rules.replays import Kept
+from haltline.interventions.agent.rules.book import Kept, RuleBook, copied, same
 from haltline.interventions.agent.rules.throttled import MIN_INTERVAL, Throttled
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.agent.snapshots.before_call import Looked, look
@@ -58,6 +58,109 @@ from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 log: Final = logging.getLogger("haltline.agent")
 _PROPOSED, _COMPLETED, _OK = Kind.PROPOSED, Kind.COMPLETED, Outcome.OK
 _ONCE: Final = frozenset({Kind.SESSION_STARTED, Kind.SESSION_ENDED, Kind.HEARTBEAT})
+
+
+Steps: TypeAlias = "Generator[tuple[Future[Any], float], None, None]"
+"""Steps to admission: yield a future and the seconds to wait for it; continue whether it completed or not."""
+
+
+Raised: TypeAlias = tuple[type[BaseException] | None, BaseException | None, TracebackType | None]
+"""The exception that leaves a block: its type, itself, its traceback; None without one."""
+
+
+class Action:
+    """A call between its proposal and its end; `with` or `async with`.
+
+    Entering raises Refused if the call must not be made. An exception that leaves the block sets the outcome `error`
+    (`timeout` for a TimeoutError), and propagates.
+    """
+
+    def __init__(self, gate: "CallGate", call: Call) -> None:
+        self._gate = gate
+        self.call = call
+        self.advice: tuple[Advice, ...] = ()
+        """Hints and limits for the agent; set when the block is entered."""
+        self.value: Any = None
+        self.has_value = False
+        self.cost_usd: float | None = None
+        self.replayed = False
+        """An earlier call with the same key has given `value`: the block must not make the call."""
+        self.began_ns = 0
+        """Start time of `time.perf_counter_ns`."""
+
+    @property
+    def call_id(self) -> str:
+        """The id that joins the proposal with its result."""
+        return self.call.call_id
+
+    @property
+    def changes(self) -> Changes:
+        """The required changes of the proposed arguments; the functions of `tool` apply them automatically."""
+        return changes_for(self.call.call_id, self.advice) if self.advice else UNCHANGED
+
+    def result(self, value: Any) -> None:
+        """Set the returned value; its digest, size and beginning are published."""
+        self.value, self.has_value = value, True
+
+    def cost(self, usd: float) -> None:
+        """Set the cost in US dollars, if it differs from the price."""
+        self.cost_usd = usd
+
+    def replay(self, value: Any, *, has_value: bool) -> None:
+        """For the guard: set the result of an earlier call as this one's."""
+        self.replayed, self.value, self.has_value = True, value, has_value
+
+    def _steps(self) -> Steps:
+        """Yield the gate's steps to admission; a refusal gets the hints."""
+        try:
+            yield from self._gate.steps(self)
+        except Refused as refused:
+            refused.hints = hints_of(self.advice)
+            raise
+        self.began_ns = time.perf_counter_ns()
+
+    def __enter__(self) -> Self:
+        with contextlib.closing(self._steps()) as steps:
+            for future, timeout_s in steps:
+                wait(future, timeout_s)
+        return self
+
+    async def __aenter__(self) -> Self:
+        with contextlib.closing(self._steps()) as steps:
+            for future, timeout_s in steps:
+                await wait_async(future, timeout_s)
+        return self
+
+    def __exit__(self, *raised: *Raised) -> None:
+        if not self.replayed:
+            self._gate.end(self, raised[1])
+
+    async def __aexit__(self, *raised: *Raised) -> None:
+        if not self.replayed:
+            self._gate.end(self, raised[1])
+
+
+def wait(future: "Future[Any]", timeout_s: float) -> None:
+    """Wait until the future is done, or for `timeout_s` seconds."""
+    with contextlib.suppress(TimeoutError, CancelledError):
+        future.result(timeout_s)
+
+
+async def wait_async(future: "Future[Any]", timeout_s: float) -> None:
+    """Like `wait`, without blocking the event loop."""
+    if future.done():
+        return
+    loop = asyncio.get_running_loop()
+    arrived = asyncio.Event()
+
+    def wake(_: "Future[Any]") -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
+            loop.call_soon_threadsafe(arrived.set)
+
+    future.add_done_callback(wake)
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(timeout_s):
+            await arrived.wait()
 
 
 class CallGate:
@@ -91,7 +194,9 @@ class CallGate:
         if settings.task is not None and settings.task.goal:
             self.note_prompt(settings.task.goal)
         self.held: HeldSecrets = HeldSecrets(settings.keys.digest) if parent is None else parent.held
-        self._fail_policy = FailPolicy(settings)
+        closed_from, asks_from = settings.fail_closed_from, settings.ask_from
+        self._closed = {effect for effect in Effect if closed_from is not None and effect >= closed_from}
+        self._asks = {effect for effect in Effect if asks_from is not None and effect >= asks_from}
         self._own_files = OwnFiles()
 
     def note_prompt(self, prompt: str) -> None:
@@ -142,18 +247,13 @@ class CallGate:
             if cause is None and not call.ruled and (call.key is not None or self.rules.is_strict):
                 cause = self._own_cause(call, Objection(UNCHECKED, "they could not be applied: see the log"))
                 self._publish_refused(call, cause.code)
-            if cause is not None or self._fail_policy.is_closed(call):
+            if cause is not None or self.is_closed(call):
                 self.rules.release(call.call_id)
                 raise (cause or NOBODY).refusal() from None
 
     def _admission(self, action: Action) -> Steps:
         call, enforcer = action.call, self.enforcer
-        if not enforcer.is_loaded and (left_s := self.start_left_s()) > 0:
-            yield enforcer.when_loaded(), left_s
-        if (going_back := self._rollbacks.awaited) is not None:  # files are changing during the rollback
-            yield going_back, self._rollbacks.budget_s
-
-        yield from self._slowed(call)
+        yield from self._waits_for(call)
 
         # 1. Restrictions in force: after a kill no verdict is requested.
         self.follow_parent()
@@ -171,7 +271,7 @@ class CallGate:
         # 3. Keep the local work that the call discards, and publish the proposal.
         looked = yield from self._looked(call)
         call.loses = looked is not None and bool(looked.kept.lost)
-        closed = self._fail_policy.is_closed(call)
+        closed = self.is_closed(call)
         fields = self._proposed(call, looked)
         proposal = self.publisher.call_event(_PROPOSED, call, fields)
         answer = enforcer.await_verdict(proposal.event_id) if fields["await_verdict"] else None
@@ -198,8 +298,18 @@ class CallGate:
         self._advise_of_snapshot(action, looked)
         if action.advice:
             self._check_changed(action)
-        self.throttled.note(call.effect)
+        if self.throttled.ever:
+            self.throttled.note(call.effect)
         self.throttled.made(call.call_id, call.action, call.args, now_ms())
+
+    def _waits_for(self, call: Call) -> Steps:
+        """Yield what a call waits for first: the start, a rollback, the pause of a poll that is slowed."""
+        if not self.enforcer.is_loaded and (left_s := self.start_left_s()) > 0:
+            yield self.enforcer.when_loaded(), left_s
+        if self._checkpoints is not None and (going_back := self._rollbacks.awaited) is not None:
+            yield going_back, self._rollbacks.budget_s  # files are changing meanwhile
+        if self.throttled.slowed is not None and (pause_s := self.pause_s(call.action, call.args)):
+            yield Future(), pause_s  # nothing completes it
 
     def _looked(self, call: Call) -> "Generator[tuple[Future[Any], float], None, Looked | None]":
         """Return what becomes of the local work that the call discards; None: none, or this was not looked at."""
@@ -217,11 +327,23 @@ class CallGate:
         event = made({**call.describe(settings), **about})
         return (yield from look(event, folder, settings.session_id, self._own_files))
 
+    def is_closed(self, call: Call) -> bool:
+        """Return whether the call is refused without a verdict: by its effect, or as it is known to lose work."""
+        return call.effect in self._closed or (call.loses and Effect.DESTRUCTIVE in self._closed)
+
+    def _waits(self, call: Call) -> bool:
+        """Return whether the call waits for a verdict of the worker; a call's own mode has precedence."""
+        if call.mode != "async" or call.is_mode_explicit:
+            return call.mode == "blocking"
+        if not self._asks or not self.transport.up:
+            return False
+        return call.effect in self._asks or (call.effect not in LOOKS and may_destroy(call, self.settings))
+
     def _proposed(self, call: Call, looked: Looked | None) -> dict[str, Any]:
         """Return the fields of a proposal that do not describe the call."""
-        waits = self._fail_policy.waits(call, link_up=self.transport.up)
+        waits = self._waits(call)
         fields: dict[str, Any] = {}
-        if secrets_sent := [*call.secrets_sent, *self.held.sent(call.action, call.whole)]:
+        if secrets_sent := self.held.sent(call.action, call.whole):
             fields["secrets_sent"] = secrets_sent
         if looked is not None:
             fields["kept"] = looked.kept
@@ -240,9 +362,11 @@ class CallGate:
         if call.mode == "local":
             verdict = enforcer.take_verdict(proposal.event_id, answer)
         else:
-            if self.transport.up and (closed or not enforcer.is_silent):
+            budget_s = self.settings.budget_s
+            wait_s = enforcer.verdict_wait_s(budget_s, even_if_silent=closed) if self.transport.up else 0.0
+            if wait_s > 0:
                 try:
-                    yield answer, enforcer.verdict_wait_s(self.settings.budget_s)
+                    yield answer, wait_s
                 except GeneratorExit:  # cancelled or interrupted: the call is not made
                     self._publish_refused(call, "interrupted before it began")
                     raise
@@ -270,11 +394,6 @@ class CallGate:
         """Return the seconds to wait before a poll that is slowed."""
         most_s = self.settings.longest_pause_s
         return min(self.throttled.pause_s(action, args, now_ms()), most_s) if most_s else 0.0
-
-    def _slowed(self, call: Call) -> Steps:
-        """Wait before a poll that is slowed."""
-        if pause_s := self.pause_s(call.action, call.args):
-            yield Future(), pause_s  # nothing completes it
 
     def _throttle(self, advice: Advice) -> None:
         """Apply the limits of a THROTTLE."""
@@ -406,7 +525,7 @@ class CallGate:
             fields.update(describe_novelty(self._seen, args, result, error, fields["outcome"]))
             fields["duration_ms"] = (time.perf_counter_ns() - action.began_ns) // 1000 / 1000
             event = self.publisher.call_event(_COMPLETED, call, fields)
-            self.publisher.publish(event, must=self._fail_policy.is_closed(call))
+            self.publisher.publish(event, must=self.is_closed(call))
             if self.decider is not None:
                 self._decide(event.event)
         except Exception:
@@ -414,7 +533,8 @@ class CallGate:
                 "haltline: session %s: the end of %s could not be published", self.settings.session_id, call.action
             )
         finally:
-            self._own_files.end(call.call_id)
+            if call.call_id in self._own_files.begun:
+                self._own_files.end(call.call_id)
             self.enforcer.done(call.call_id)
 
     # Internal.
@@ -423,6 +543,8 @@ class CallGate:
         """Return the call's cost in US dollars, charged to the budgets; None: no cost."""
         call, usd, result = action.call, action.cost_usd, {"value": action.value, "has_value": action.has_value}
         usd = call.cost_usd if usd is None else usd
+        if self.rules.empty and call.key is None:
+            return usd
         return self.rules.end(call.call_id, call.action, now_ms(), ok=ok, cost_usd=usd, **result)
 
     def _own_decision(self, call: Call, objection: Objection) -> Decision:

@@ -137,17 +137,13 @@ class CallEvent:
     Its fields are its own, and those of its session, with the defaults of all others, and its call.
     """
 
-    __slots__ = ("_own", "_shared", "_written")
+    __slots__ = ("_own", "_shared", "_written", "event_id")
 
     def __init__(self, own: dict[str, Any], shared: tuple[dict[str, Any], dict[str, Any]], written: bytes) -> None:
+        self.event_id = str(own["event_id"])
         self._own = own
         self._shared = shared
         self._written = written
-
-    @property
-    def event_id(self) -> str:
-        """The event's id."""
-        return str(self._own["event_id"])
 
     @property
     def dropped(self) -> int | None:

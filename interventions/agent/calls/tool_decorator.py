@@ -7,7 +7,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 
 from haltline.interventions.agent.call import Signature
 from haltline.interventions.agent.calls.argument_changes import applied
-from haltline.interventions.agent.calls.guarded_call import Action
+from haltline.interventions.agent.calls.call_gate import Action
 
 P = ParamSpec("P")
 R = TypeVar("R")

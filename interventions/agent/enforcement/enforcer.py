@@ -1,5 +1,7 @@
 """The permissions of a session, from all control entries and decisions received. Thread safe, no I/O.
 
+Calls that await a verdict, or a person's approval, are known here, too.
+
 A kill of the session, one above it, its agent, its mission or the fleet is permanent in this object: a reset applies to
 a new guard. Restrictions of a tool or target, and freezes, end with their entry.
 """
@@ -8,20 +10,13 @@ import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from typing import Protocol, TypedDict, Unpack
 
 from haltline.interventions.agent.call import Call
-from haltline.interventions.agent.enforcement.awaited_verdicts import AwaitedVerdict, AwaitedVerdicts, answer, resolve
-from haltline.interventions.agent.enforcement.pending_approvals import (
-    Pending,
-    frozen_by,
-    is_answer,
-    is_same_request,
-    of_session,
-)
 from haltline.interventions.agent.enforcement.refusal_cause import (
     Advice,
     Cause,
@@ -32,17 +27,25 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
     may_look,
 )
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.levels.default_levels import HELD_CODE
+from haltline.interventions.levels.default_levels import HELD_CODE, freeze_code
 from haltline.interventions.state.texts import NO_AGENTS, ONE_THING, TREE_FROZEN
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
-from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
+from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
 from haltline.schemas.signals import tree_of
 from haltline.schemas.tools import ends_turn, starts_agents
 
 _MAX_LATE = 64
 _MAX_REMEMBERED = 512
+_MAX_AWAITED = 512
+_MAX_PENDING = 64
+_OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+_LETS_ONE_PASS = frozenset({ApprovalState.APPROVED, ApprovalState.USED})
 _STOPS = frozenset({ControlState.KILLED, ControlState.FROZEN, ControlState.CONTAINED})
+
+
+Verdict = Future[Decision | None]
+"""None: there is no verdict."""
 
 
 class About(TypedDict, total=False):
@@ -76,6 +79,204 @@ class Admitted:
 _GOES_ON = Admitted()
 
 
+@dataclass(slots=True)
+class _AwaitedVerdict:
+    """A proposal whose verdict has not arrived, or arrived too late."""
+
+    verdict: Verdict
+    since_s: float
+    not_done: bool = False
+    """The call was refused without a verdict: a late refusal changes nothing."""
+    request_id: str | None = None
+    """The approval request to wait for; None: the worker's verdict is awaited."""
+
+    def is_answered_by(self, decision: Decision) -> bool:
+        """Return whether the decision is the awaited one, as rules across sessions name events without judging them.
+
+        A decision above PAUSE always ends the wait.
+        """
+        if decision.level > Level.PAUSE:
+            return True
+        if self.request_id is not None:
+            return (
+                is_answer(decision)
+                and decision.approval is not None
+                and (decision.approval.request_id == self.request_id)
+            )
+        return decision.scope_id is None or decision.level is Level.PAUSE
+
+
+class _AwaitedVerdicts:
+    """Awaited verdicts by the proposal's id; beyond 512 the oldest is dropped."""
+
+    def __init__(self, budget_s: float, first_budget_s: float) -> None:
+        self.silent = False
+        """The last awaited verdict did not arrive in time."""
+        self._budget_s = budget_s
+        self._first_budget_s = first_budget_s
+        self._awaited: OrderedDict[str, _AwaitedVerdict] = OrderedDict()
+        self._first_request_s: float | None = None  # on this connection
+        self._was_answered = False
+
+    def reconnected(self) -> None:
+        """Reset the time limit: the next verdict is the first of a new connection."""
+        self._first_request_s, self._was_answered = None, False
+
+    def wait_s(self, budget_s: float) -> float:
+        """Return the seconds to wait for the next verdict: the first of a connection may take the start-up time."""
+        if self._was_answered:
+            return budget_s
+        now_s = time.monotonic()
+        if self._first_request_s is None:
+            self._first_request_s = now_s
+        return max(budget_s, self._first_request_s + self._first_budget_s - now_s)
+
+    def expect(self, event_id: str) -> Verdict:
+        """Register a proposal and return the future of its verdict."""
+        waiting = self._awaited[event_id] = _AwaitedVerdict(Future(), time.monotonic())
+        while len(self._awaited) > _MAX_AWAITED:
+            self._awaited.popitem(last=False)
+        return waiting.verdict
+
+    def of(self, event_id: str) -> Verdict | None:
+        """Return the future of a proposal's verdict, if it is awaited."""
+        waiting = self._awaited.get(event_id)
+        return None if waiting is None else waiting.verdict
+
+    def forget(self, event_id: str, verdict: Verdict) -> None:
+        """Stop waiting for this verdict."""
+        if self.of(event_id) is verdict:  # a person's answer may be awaited since
+            del self._awaited[event_id]
+
+    def give_up(self, event_id: str, *, refused: bool) -> None:
+        """Record that the verdict did not arrive in time; the call is refused for it, or continues."""
+        self.silent = True
+        waiting = self._awaited.get(event_id)
+        if waiting is not None:
+            waiting.not_done = refused
+
+    def answered_by(self, decision: Decision) -> _AwaitedVerdict | None:
+        """Return the proposal that awaits this decision, and remove it; one that awaits a person's answer stays."""
+        waiting = self._awaited.get(decision.event_id)
+        if waiting is None or not waiting.is_answered_by(decision):
+            return None
+        if waiting.request_id is None:
+            del self._awaited[decision.event_id]
+        return waiting
+
+    def wait_on(self, decision: Decision) -> None:
+        """Let the call wait for a person's answer."""
+        approval = awaits_approval(decision)
+        if approval is not None:
+            waiting = _AwaitedVerdict(Future(), time.monotonic(), request_id=approval.request_id)
+            self._awaited[decision.event_id] = waiting
+
+    def arrived(self, waiting: _AwaitedVerdict | None) -> None:
+        """Record that the worker answers in time again."""
+        self._was_answered = self._was_answered or waiting is not None
+        if waiting is not None and time.monotonic() - waiting.since_s <= self._budget_s:
+            self.silent = False
+
+    def end(self) -> None:
+        """Complete all futures with None."""
+        for waiting in self._awaited.values():
+            _resolve(waiting.verdict, None)
+
+
+def _resolve(future: Future[None] | Verdict, value: None) -> None:
+    """Set a result, unless it is set already."""
+    with suppress(InvalidStateError):  # answered, or cancelled
+        future.set_result(value)
+
+
+def _answer(waiting: _AwaitedVerdict | None, verdict: Decision | None) -> bool:
+    """Set the verdict. False: no call waits for it."""
+    if waiting is None or waiting.not_done:
+        return False
+    try:
+        waiting.verdict.set_result(verdict)
+    except InvalidStateError:
+        return False
+    return True
+
+
+def awaits_approval(decision: Decision | None) -> Approval | None:
+    """Return the open request that a call has to wait for, if any."""
+    if decision is None or decision.level is not Level.PAUSE or decision.approval is None:
+        return None
+    return decision.approval if decision.approval.state in _OPEN else None
+
+
+def is_answer(decision: Decision) -> bool:
+    """Return whether it is the answer to a request: it applies to the call that waits, and to no other."""
+    return decision.approval is not None and awaits_approval(decision) is None
+
+
+def is_same_request(one: Decision, other: Decision) -> bool:
+    """Return whether both decisions are about the same approval request."""
+    if one.approval is None or other.approval is None:
+        return False
+    return one.approval.request_id == other.approval.request_id
+
+
+class _Pending:
+    """Open requests by canonical parameters. Not thread safe."""
+
+    def __init__(self) -> None:
+        self._open: OrderedDict[str, Decision] = OrderedDict()
+
+    def __bool__(self) -> bool:
+        return bool(self._open)
+
+    def update(self, decision: Decision) -> bool:
+        """Apply a decision. Returns whether it is about a request, or a call, that was known to wait."""
+        approval = decision.approval
+        if approval is None:
+            return False
+        known = self._open.pop(approval.parameters, None)
+        if awaits_approval(decision) is not None:
+            for parameters in (approval.parameters, *(approval.also or ())):
+                self._open[parameters] = decision
+            while len(self._open) > _MAX_PENDING:
+                self._open.popitem(last=False)
+            return known is not None
+        if approval.state not in _LETS_ONE_PASS:  # the state applies to the calls queued behind it
+            for parameters in approval.also or ():
+                self._open.pop(parameters, None)
+        return known is not None and is_same_request(known, decision)
+
+    def against(self, parameters_of: Callable[[], str | None], now_ms: int) -> Decision | None:
+        """Return the request that a call with these parameters has to wait for."""
+        if (parameters := parameters_of()) is None:
+            return None
+        decision = self._open.get(parameters)
+        if decision is None or decision.approval is None:
+            return None
+        if decision.approval.expires <= now_ms:  # on the repeated call, the worker reports the current state
+            del self._open[parameters]
+            return None
+        return decision
+
+
+def of_session(decision: Decision) -> Approval | None:
+    """Return the request to unfreeze the whole session, if the decision is about one."""
+    approval = decision.approval
+    return approval if approval is not None and approval.action == WHOLE_SESSION else None
+
+
+def frozen_by(decision: Decision) -> ControlRecord:
+    """Return the freeze that a decision implies, where no control topic has it."""
+    return ControlRecord(
+        scope=ScopeKind.SESSION,
+        id=decision.session_id,
+        state=ControlState.FROZEN,
+        code=freeze_code(decision.detector),
+        reason=decision.reason,
+        decision_id=decision.decision_id,
+        since=decision.time,
+    )
+
+
 class Enforcer:
     """Receives control entries and decisions, and admits or refuses calls."""
 
@@ -105,15 +306,17 @@ class Enforcer:
         self._lock = threading.RLock()
         self._entries: dict[str, ControlRecord] = {}
         self._before: dict[str, ControlRecord] = {}  # the previous entries, while the topic is read again
-        self._loaded = False
+        self.is_loaded = False
+        """Whether the restrictions in force are known."""
         self._loading: list[Future[None]] = []
-        self._killed: Cause | None = None
+        self.killed: Cause | None = None
+        """The kill of the session, one above it, its agent, its mission or the fleet; None: not killed."""
         self._unacknowledged: dict[str, int | None] = {}  # kills during which calls may still run
         self._running: dict[str, str] = {}
-        self._awaited = AwaitedVerdicts(settings.budget_s, settings.first_budget_s)
+        self._awaited = _AwaitedVerdicts(settings.budget_s, settings.first_budget_s)
         self._late: deque[Decision] = deque(maxlen=_MAX_LATE)
         self._seen: OrderedDict[str, None] = OrderedDict()
-        self._pending = Pending()
+        self._pending = _Pending()
         self._behind_until_s = 0.0
         self._refused_for = ""  # the decision of the freeze that a call was refused for
         self._turn_passed_in = ""  # that of the freeze in which a turn has passed
@@ -136,28 +339,28 @@ class Enforcer:
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = record
-                if self._loaded:
+                if self.is_loaded:
                     self._apply_entry(key, record)
         self.changed()
 
     def loaded(self) -> None:
         """Apply the entries of the control topic, once all are read: a later entry may revoke an earlier one."""
         with self._lock:
-            self._loaded = True
+            self.is_loaded = True
             self._before = {}
             for key, record in list(self._entries.items()):
                 self._apply_entry(key, record)
             waiting, self._loading = self._loading, []
         for future in waiting:
-            resolve(future, None)
+            _resolve(future, None)
         self.changed()
 
     def unloaded(self) -> None:
         """The control topic is read again. A kill stays; other entries apply until all are read."""
         with self._lock:
-            if self._loaded:
+            if self.is_loaded:
                 self._before = self._entries
-            self._loaded = False
+            self.is_loaded = False
             self._entries = {}
             self._awaited.reconnected()
 
@@ -179,30 +382,20 @@ class Enforcer:
         """Return a future that completes when the restrictions in force are known."""
         future: Future[None] = Future()
         with self._lock:
-            if not self._loaded:
+            if not self.is_loaded:
                 self._loading.append(future)
                 return future
         future.set_result(None)
         return future
 
-    @property
-    def is_loaded(self) -> bool:
-        """Whether the restrictions in force are known."""
-        return self._loaded
-
-    def verdict_wait_s(self, budget_s: float) -> float:
-        """Return the seconds to wait for the next verdict: the first of a connection may take the start-up time."""
+    def verdict_wait_s(self, budget_s: float, *, even_if_silent: bool) -> float:
+        """Return the seconds to wait for the next verdict; 0 if the last one did not arrive in time."""
         with self._lock:
-            return self._awaited.wait_s(budget_s)
-
-    @property
-    def is_silent(self) -> bool:
-        """Whether the last awaited verdict did not arrive in time."""
-        return self._awaited.silent
+            return 0.0 if self._awaited.silent and not even_if_silent else self._awaited.wait_s(budget_s)
 
     def degraded(self, *, link_up: bool) -> str | None:
         """Return why decisions are not reliable now, as text; None if they are."""
-        if not self._loaded:
+        if not self.is_loaded:
             return "the control topic has not been read yet"
         if not link_up:
             return "the broker is unavailable"
@@ -212,22 +405,17 @@ class Enforcer:
             return "decisions arrive too late: the workers are behind"
         return None
 
-    @property
-    def killed(self) -> Cause | None:
-        """The kill of the session, one above it, its agent, its mission or the fleet; None: not killed."""
-        return self._killed
-
     def stay_killed(self, cause: Cause) -> None:
         """Keep a kill from an earlier process, which has acknowledged it."""
         with self._lock:
-            self._killed = self._told(cause)
+            self.killed = self._told(cause)
 
     def against_call(self, call: Call, *, is_proposed: bool = False) -> Cause | None:
         """Return the cause that refuses this call now, without a verdict.
 
         `is_proposed`: the agent that it starts is counted already, and may be the last one.
         """
-        if self._killed is None and not self._entries and not self._before:
+        if self.killed is None and not self._entries and not self._before:
             return None
         return self.against(call.action, call.match_targets, call.effect, is_proposed=is_proposed)
 
@@ -236,8 +424,8 @@ class Enforcer:
     ) -> Cause | None:
         """Return the cause that refuses such a call now, without a verdict."""
         with self._lock:
-            if self._killed is not None:
-                return self._killed
+            if self.killed is not None:
+                return self.killed
             if not self._entries and not self._before:
                 return None
             keys = self._always | {control_key(ScopeKind.TOOL, action)}
@@ -290,7 +478,7 @@ class Enforcer:
         """
         with self._lock:
             frozen = self._hold()
-            if frozen is not None and self._killed is None:
+            if frozen is not None and self.killed is None:
                 if frozen.decision_id not in {self._refused_for, self._turn_passed_in}:
                     self._turn_passed_in = frozen.decision_id
                     return None
@@ -308,8 +496,8 @@ class Enforcer:
         """Return the future of a proposal's verdict; None if there will be none, or the session is killed."""
         with self._lock:
             verdict = self._awaited.expect(event_id)
-            if self._killed is not None:
-                resolve(verdict, None)
+            if self.killed is not None:
+                _resolve(verdict, None)
         return verdict
 
     def take_verdict(self, event_id: str, verdict: "Future[Decision | None]") -> Decision | None:
@@ -321,7 +509,7 @@ class Enforcer:
     def await_approval(self, event_id: str) -> "Future[Decision | None]":
         """Return the future of a person's answer to a proposal; None if the session is killed."""
         with self._lock:
-            verdict = None if self._killed is not None else self._awaited.of(event_id)
+            verdict = None if self.killed is not None else self._awaited.of(event_id)
         if verdict is None:
             verdict = Future()
             verdict.set_result(None)
@@ -342,12 +530,12 @@ class Enforcer:
             call_id = call.call_id
             cause = self.against_call(call, is_proposed=True)
             # A freeze belongs to the request that can lift it: a call that has waited gets that request's answer.
-            if cause is not None and (self._killed is not None or verdict is None or of_session(verdict) is None):
+            if cause is not None and (self.killed is not None or verdict is None or of_session(verdict) is None):
                 return Admitted(cause)
             if verdict is None and not self._late and not self._pending:  # the usual case in mode async
                 self._running[call_id] = call.action
                 return _GOES_ON
-            waits = self._pending.against(parameters, self._now_ms())
+            waits = self._pending.against(parameters, self._now_ms()) if self._pending else None
             if verdict is None and waits is not None:  # other late decisions apply to the next call
                 self._late = deque((d for d in self._late if not is_same_request(d, waits)), _MAX_LATE)
                 return Admitted(cause_of_waiting(waits))
@@ -379,7 +567,7 @@ class Enforcer:
 
     # With the lock held.
 
-    def _apply(self, decision: Decision, waiting: AwaitedVerdict | None) -> None:
+    def _apply(self, decision: Decision, waiting: _AwaitedVerdict | None) -> None:
         self._awaited.arrived(waiting)
         new = self._is_new(decision.decision_id)
         if decision.level is Level.KILL and decision.scope not in ONE_THING:
@@ -388,7 +576,7 @@ class Enforcer:
             # A kill that is sent again was acknowledged, but the acknowledgement did not arrive.
             self._kill(cause_of(decision), say=new or "issued" in decision.values)
             if waiting is not None:
-                resolve(waiting.verdict, None)
+                _resolve(waiting.verdict, None)
             return
         stale = self._is_stale(decision)
         # A late decision shows that the workers lag; calls that await no verdict learn it only this way.
@@ -400,20 +588,20 @@ class Enforcer:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision)
             # No call waits: keep it for the next such call. A hint applies to the next call of any kind.
-            if not answer(waiting, decision) and decision.level is Level.NUDGE and new:
+            if not _answer(waiting, decision) and decision.level is Level.NUDGE and new:
                 self._late.append(decision)
             return
         if decision.level is Level.ALLOW or not new or stale:
             if decision.level is not Level.ALLOW and new:
                 self._received(decision, "stale: not applied")
             # The freeze may be known already; the call waits for the person all the same.
-            if answer(waiting, None if stale else decision) and not stale:
+            if _answer(waiting, None if stale else decision) and not stale:
                 self._awaited.wait_on(decision)
             return
         self._received(decision)
         if self._is_alone and of_session(decision) is not None:
             self._entries[self._own] = frozen_by(decision)  # the control topic does not have it, and nobody can lift it
-        if answer(waiting, decision):
+        if _answer(waiting, decision):
             self._awaited.wait_on(decision)
         elif not was_requested and (decision.level < Level.PAUSE or waiting is None or not waiting.not_done):
             self._late.append(decision)
@@ -448,10 +636,10 @@ class Enforcer:
             detail = f"still running: {running}" if running else ""
             self._acknowledge(Stage.APPLIED, cause.decision_id, cause.decided_at_ms, detail=detail)
             self._unacknowledged[cause.decision_id] = cause.decided_at_ms
-        if self._killed is None:
-            self._killed = cause
-        elif self._killed.decision is None and cause.decision_id == self._killed.decision_id:
-            self._killed = cause  # the decision behind the entry, with all its fields
+        if self.killed is None:
+            self.killed = cause
+        elif self.killed.decision is None and cause.decision_id == self.killed.decision_id:
+            self.killed = cause  # the decision behind the entry, with all its fields
         self._awaited.end()
         self._acknowledge_stopped()
 

@@ -5,13 +5,21 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from haltline.interventions.agent.call import Call
-from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.author_rules.objection import Objection
+from haltline.interventions.levels.default_levels import freeze_code
 from haltline.interventions.state import texts
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level
+
+APPROVAL_PENDING: Final = "approval_pending"
+"""The code of a call refused because its approval is pending."""
+APPROVAL_EXPIRED: Final = "approval_expired"
+"""The code of a call whose approval request expired."""
+
+_LOOSENED_BY: Final = {"ask_first": "settings.allowed", "destructive_volume": "settings.max_deletes"}
+"""By rule: the setting that allows such a call; for other rules, their mode."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,3 +117,23 @@ def own_decision(objection: Objection, call: Call, settings: GuardSettings, numb
         action=call.action[:512],
         remediation=objection.remediation,
     )
+
+
+def refused_alone(paused: Decision) -> Decision:
+    """Return the refusal of a call that needs approval in mode local, naming the settings that allow it.
+
+    The agent's author may read it. It contains no values of settings. The session continues.
+    """
+    rule = f"rules.{paused.detector}"
+    setting = f"{rule}.{_LOOSENED_BY.get(paused.detector, 'mode')}"
+    return paused.model_copy(
+        update={
+            "code": APPROVAL_PENDING,
+            "message": texts.nobody_to_ask(paused, setting),
+        }
+    )
+
+
+def held_alone(held: Decision) -> Decision:
+    """Return the refusal of the call at which a session is held in mode local: by the code of all those after it."""
+    return held.model_copy(update={"code": freeze_code(held.detector)})

@@ -19,18 +19,17 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final, Literal, Protocol, Self, TypedDict, Unpack
+from typing import Any, Final, Literal, Self, TypedDict, Unpack
 
 from haltline.interventions.agent.call import checked
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
-from haltline.interventions.agent.calls.guarded_call import Action
-from haltline.interventions.agent.described import CutArguments, DescribedOutput
+from haltline.interventions.agent.calls.call_gate import Action
 from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints_of
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardOptions
 from haltline.interventions.state import texts
-from haltline.schemas.events import Effect, SentSecret, Usage
+from haltline.schemas.events import Effect, Usage
 
 log: Final = logging.getLogger("haltline.agent")
 
@@ -118,38 +117,6 @@ class _Open:
     hints: str = ""
 
 
-class CallSession(Protocol):
-    """A session whose calls are checked: by a guard of this process (`FrameworkSession`), or by the local service."""
-
-    def begin(self) -> None:
-        """Begin the session, if its first call has not."""
-
-    def before(
-        self, call_id: str | None, name: str, args: Any = None, *, effect: Effect | str | None = None
-    ) -> "Allowed | Denied":
-        """Return whether the call may be made. Raises Refused: the session was killed."""
-
-    async def before_async(
-        self, call_id: str | None, name: str, args: Any = None, *, effect: Effect | str | None = None
-    ) -> "Allowed | Denied":
-        """Like `before`, without blocking the event loop."""
-
-    def after(self, call_id: str, output: Any = None, *, error: BaseException | str | None = None) -> str:
-        """Report the end of a call. Returns the hints to add to the output."""
-
-    def failed(self, call_id: str, error: BaseException | str) -> None:
-        """Report a failed call whose result cannot have hints."""
-
-    def abandon(self) -> int:
-        """Give up the open calls. Returns their number."""
-
-    def end(self) -> None:
-        """End the session."""
-
-    async def end_async(self) -> None:
-        """Like `end`, without blocking the event loop."""
-
-
 class FrameworkSession:
     """The calls of one guard, by their ids in the framework. Thread safe."""
 
@@ -223,7 +190,7 @@ class FrameworkSession:
         else:
             await asyncio.to_thread(self.guard.check)
 
-    def turn(self, usage: Usage | None = None, output: str | DescribedOutput | None = None) -> None:
+    def turn(self, usage: Usage | None = None, output: str | None = None) -> None:
         """Publish a turn of the model."""
         self.guard.model_turn(usage=usage, output=output or None)
 
@@ -270,22 +237,18 @@ class FrameworkSession:
         name: str,
         args: Mapping[str, Any] | None = None,
         *,
-        cut: CutArguments | None = None,
         folder: str | None = None,
-        secrets_sent: Sequence[SentSecret] = (),
         asks: bool = False,
         **options: Unpack[CallOptions],
     ) -> Answer:
-        """Like `propose`, without blocking the event loop. `cut` describes truncated arguments.
+        """Like `propose`, without blocking the event loop.
 
         `folder`: where the call runs, empty if unknown; by default the folder of this process.
-
-        `secrets_sent`: those that a client has recognized itself.
 
         `asks`: in mode `async`, too, a call that may destroy something waits, according to the guard's `ask_from`.
         """
         action = self._action(call_id, name, args, **options)
-        action.call.cut, action.call.folder, action.call.secrets_sent = cut, folder, secrets_sent
+        action.call.folder = folder
         if asks and options.get("mode") == "async":
             action.call.is_mode_explicit = False  # it counts as the guard's
         try:

@@ -12,14 +12,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from haltline.interventions.agent.frame.session import Allowed, CallSession, Denied, ResultUnknown
+from haltline.interventions.agent.frame.session import Allowed, Denied, FrameworkSession, ResultUnknown
 from haltline.interventions.agent.producers.any_json import text_of_blocks, written
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.rules.known_effects import known_effect
+from haltline.interventions.agent.service.client import ServiceSession
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 
 Message = dict[str, Any]
+AnySession = FrameworkSession | ServiceSession
+"""A session whose calls are checked by a guard of this process, or by the local service."""
 
 _VERSION: Final = "io.modelcontextprotocol/protocolVersion"
 _PLAIN_HEADER = re.compile(r"[!-~]([ -~]*[!-~])?")
@@ -75,7 +78,7 @@ class Calls:
     `ids` prefixes the ids of messages, where those of several clients could collide.
     """
 
-    def __init__(self, session: CallSession, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
+    def __init__(self, session: AnySession, tools: Tools, *, prefix: str = "", ids: str = "mcp") -> None:
         self.session = session
         self._tools = tools
         self._prefix = prefix

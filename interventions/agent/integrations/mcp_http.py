@@ -23,8 +23,7 @@ from aiohttp import ClientError, ClientResponse, ClientSession, ClientTimeout, D
 from multidict import CIMultiDict
 from yarl import URL
 
-from haltline.interventions.agent.frame.session import CallSession
-from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
+from haltline.interventions.agent.integrations.mcp_calls import AnySession, Calls, Message, Tools, failed, unreadable
 from haltline.interventions.agent.producers.any_json import parsed, written
 from haltline.schemas import expressions as re
 
@@ -59,7 +58,7 @@ class HttpProxy:
 
     def __init__(
         self,
-        session_of: Callable[[str | None], CallSession],
+        session_of: Callable[[str | None], AnySession],
         url: str,
         *,
         prefix: str = "",
@@ -82,7 +81,7 @@ class HttpProxy:
         self._hosts = hosts
         self._max_sessions = max_sessions
         self._tools = Tools()
-        self._shared: CallSession | None = None
+        self._shared: AnySession | None = None
         self._sessions: OrderedDict[str, Calls] = OrderedDict()
         self._http: ClientSession
 
@@ -170,7 +169,7 @@ class HttpProxy:
         self._sessions.move_to_end(named)
         return calls
 
-    def _own_desk(self) -> CallSession:
+    def _own_desk(self) -> AnySession:
         if self._shared is None:
             self._shared = self._session_of(None)
         return self._shared

@@ -11,8 +11,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, BinaryIO, Final
 
-from haltline.interventions.agent.frame.session import CallSession
-from haltline.interventions.agent.integrations.mcp_calls import Calls, Message, Tools, failed, unreadable
+from haltline.interventions.agent.integrations.mcp_calls import AnySession, Calls, Message, Tools, failed, unreadable
 from haltline.interventions.agent.producers.any_json import parsed, written
 
 log: Final = logging.getLogger("haltline.agent")
@@ -25,7 +24,7 @@ _GRACE_S = 5.0
 class Proxy:
     """A proxy between one client and one server. Call `run` once; the session is the connection."""
 
-    def __init__(self, session: CallSession, *, prefix: str = "") -> None:
+    def __init__(self, session: AnySession, *, prefix: str = "") -> None:
         self._session = session
         self._calls = Calls(session, Tools(), prefix=prefix)
 

@@ -41,7 +41,7 @@ class Throttled:
         self._memory_bytes = 0
         self._calls: dict[str, tuple[str, object]] = {}
         """By call id: tool and arguments of the last calls, to recognize the poll that a decision slows."""
-        self._slowed: tuple[tuple[str, object], int, int] | None = None
+        self.slowed: tuple[tuple[str, object], int, int] | None = None
         """Tool and arguments of the slowed poll, the interval in milliseconds, and until when it holds."""
         self._last_ms = 0
         """When that poll was last made."""
@@ -52,21 +52,21 @@ class Throttled:
         self._calls[call_id] = call
         if len(self._calls) > _MAX_CALLS:
             del self._calls[next(iter(self._calls))]
-        if self._slowed is not None and self._slowed[0] == call:
+        if self.slowed is not None and self.slowed[0] == call:
             self._last_ms = now_ms
 
     def slow(self, call_id: str | None, interval_s: float, now_ms: int, until_ms: int | None = None) -> None:
         """Slow the repetitions of one of the last calls; a later decision replaces an earlier one."""
         call = self._calls.get(call_id or "")
         if call is not None:
-            self._slowed = (call, round(interval_s * 1000), until_ms or now_ms + self._hold_ms)
+            self.slowed = (call, round(interval_s * 1000), until_ms or now_ms + self._hold_ms)
             self._last_ms = self._last_ms or now_ms
 
     def pause_s(self, action: str, args: object, now_ms: int) -> float:
         """Return the seconds to wait before such a call."""
-        if self._slowed is None:
+        if self.slowed is None:
             return 0.0
-        call, interval_ms, until_ms = self._slowed
+        call, interval_ms, until_ms = self.slowed
         if call != (action, args) or now_ms >= until_ms:
             return 0.0
         return max(0, min(interval_ms, self._last_ms + interval_ms - now_ms)) / 1000
@@ -94,8 +94,6 @@ class Throttled:
 
     def note(self, effect: Effect) -> None:
         """Count a call that runs."""
-        if not self.ever:
-            return
         self._file_operations += effect >= Effect.WRITE
 
     def used(self, usage: Usage) -> None:

@@ -1,9 +1,11 @@
 """The errors that requests are answered with, and the checks of their fields."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+
+_M = TypeVar("_M", bound=BaseModel)
 
 
 class Bad(Exception):
@@ -34,6 +36,14 @@ def bad_values(error: ValueError, under: str = "") -> Bad:
     return Bad(400, *(_problem(one, under) for one in error.errors(include_url=False, include_context=False)))
 
 
+def read(model: type[_M], fields: Mapping[str, Any]) -> _M:
+    """Return a message from its fields. Raises Bad."""
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        raise bad_values(error) from None
+
+
 def _problem(error: Mapping[str, Any], under: str) -> str:
     """Return the text of one error; for values that do not fit together, the check's own message."""
     name = f"{under}{'.'.join(map(str, error['loc']))}"
@@ -59,12 +69,4 @@ def text_of(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name)
     if not isinstance(value, str) or not value:
         raise Bad(400, f"{name}: expected a text, got {value!r:.80}")
-    return value
-
-
-def text_or_none(fields: Mapping[str, Any], name: str, shown: str = "") -> str | None:
-    """Return an optional text. `shown`: its name in the error. Raises Bad."""
-    value = fields.get(name)
-    if value is not None and not isinstance(value, str):
-        raise Bad(400, f"{shown or name}: expected a text, got {value!r:.80}")
     return value

@@ -33,7 +33,6 @@ LINGERS_S: Final = 60.0
 _SIGN_OF_LIFE_S: Final = 5.0
 _READ_S: Final = 30.0
 """Seconds within which a hook has been received."""
-_MAX_REQUESTS: Final = 1024
 
 
 class Hooks(Protocol):
@@ -189,7 +188,6 @@ class _Connection:
         try:
             fields = _object_in(line)
             number, verb = fields.pop("id", None), fields.pop("verb", None)
-            self._require_room(verb)
             result = await self._verbs.answer(str(verb or ""), fields, THIS_USER)
             if verb == "begin":
                 self._listen(result["token"])
@@ -203,11 +201,6 @@ class _Connection:
         except Exception:
             log.exception("haltline: a request to the service failed")
             await self._write({"id": number, "error": {"status": 500, "problems": ["the service failed: see its log"]}})
-
-    def _require_room(self, verb: object) -> None:
-        """Raise Busy for a call beyond the limit; what ends one is answered in any case."""
-        if verb == "propose" and len(self._tasks) > _MAX_REQUESTS:
-            raise Busy(f"expected at most {_MAX_REQUESTS} calls of one connection without an answer, got one more")
 
     def _listen(self, token: str) -> None:
         orders = self._verbs.connect(token, THIS_USER)

@@ -4,19 +4,20 @@ import asyncio
 import logging
 import threading
 import time
+import uuid
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import chain
 from typing import Any, Final, Protocol, cast
 
 from haltline.interventions.agent.checkpoints import Checkpoints
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.guard import Guard
-from haltline.interventions.agent.service.problems import Bad, bad_values, object_of, text_of
-from haltline.interventions.agent.settings import GuardOptions, GuardSettings
+from haltline.interventions.agent.service.problems import Bad, bad_values
+from haltline.interventions.agent.settings import CallMode, GuardOptions, GuardSettings
 from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.agent.transport.transport_factory import with_policy_read
-from haltline.schemas.events import Task
+from haltline.schemas.agent_service import Begin
 
 
 class MakeGuard(Protocol):
@@ -30,9 +31,8 @@ log: Final = logging.getLogger("haltline.agent")
 _IDLE_S: Final = 3600.0
 _MAX_KEPT: Final = 4096
 """The most counts kept of sessions that are no longer known."""
-_FIELDS: Final = ("agent_id", "parent_session_id", "root_session_id", "mission_id")
-_MODES: Final = ("async", "blocking", "local")
-_MAX_ANCESTORS: Final = 64
+_FIELDS: Final = ("agent_id", "parent_session_id", "root_session_id", "mission_id", "ancestors", "task")
+"""Of `Begin`, with the same names in the settings of a guard."""
 
 
 class Caller(Protocol):
@@ -100,15 +100,13 @@ class Sessions:
         session = self._sessions.get(session_id)
         return None if session is None or _is_anothers(session, caller) else session
 
-    def of(
-        self, fields: Mapping[str, Any], caller: Caller, *, checkpoints: Checkpoints | None = None
-    ) -> FrameworkSession:
-        """Return the session of a request; a new one, with these `checkpoints`, if it is not known. Raises Bad."""
-        session_id = text_of(fields, "session_id")
+    def of(self, asked: Begin, caller: Caller, *, checkpoints: Checkpoints | None = None) -> FrameworkSession:
+        """Return the session of a client; a new one, with these `checkpoints`, if it is not known. Raises Bad."""
+        session_id = asked.session_id or uuid.uuid4().hex
         session = self._of_caller(session_id, "session_id", caller)
         if session is None:
             try:
-                guard = self._guard(session_id, fields, caller, checkpoints)
+                guard = self._guard(session_id, asked, caller, checkpoints)
             except ValueError as error:
                 raise bad_values(error) from None
             self._make_room(caller)
@@ -122,24 +120,18 @@ class Sessions:
         self._used_at[session_id] = self._clock()
         return session
 
-    def mode_of(self, fields: Mapping[str, Any], name: str) -> str | None:
+    def mode_of(self, mode: CallMode | None) -> CallMode | None:
         """Return the mode of a session or a call; None: the service's, also if that decides in its own process.
 
-        `async` is refused if the mode `blocking` is enforced. Raises Bad for an unknown mode, and for `local` if the
-        service does not decide itself.
+        `async` is refused if the mode `blocking` is enforced. Raises Bad for `local`, if the service does not decide
+        itself.
         """
-        mode, own = fields.get(name), self._settings.mode
-        if mode is None:
-            return None
-        if mode not in _MODES:
-            raise Bad(400, f"{name}: expected one of {', '.join(_MODES)}, got {mode!r:.80}")
+        own = self._settings.mode
         if own == "local":
             return None
         if mode == "local":
-            raise Bad(
-                400, f"{name}: expected async or blocking, got 'local': this service decides by workers, not itself"
-            )
-        return None if self._holds_mode and own == "blocking" else str(mode)
+            raise Bad(400, "mode: expected async or blocking, got 'local': this service decides by workers, not itself")
+        return None if self._holds_mode and own == "blocking" else mode
 
     async def end(self, session_id: str, caller: Caller) -> bool:
         """End the session. Returns False if it is not known, or has ended."""
@@ -153,27 +145,19 @@ class Sessions:
         sessions, self._sessions = list(self._sessions.values()), OrderedDict()
         await asyncio.gather(*(session.end_async() for session in sessions))
 
-    def _guard(
-        self, session_id: str, fields: Mapping[str, Any], caller: Caller, checkpoints: Checkpoints | None
-    ) -> Guard:
-        given: dict[str, Any] = {name: fields[name] for name in _FIELDS if fields.get(name) is not None}
-        if fields.get("ancestors"):
-            given["ancestors"] = _ancestors(fields["ancestors"])
-        if fields.get("task") is not None:
-            given["task"] = _task(fields["task"])
-        mode = self.mode_of(fields, "session_mode")
-        if mode is not None:
-            given["mode"] = mode
+    def _guard(self, session_id: str, asked: Begin, caller: Caller, checkpoints: Checkpoints | None) -> Guard:
+        given: dict[str, Any] = {name: value for name in _FIELDS if (value := getattr(asked, name))}
         given["session_id"] = session_id
-        if fields.get("reports"):
+        if (mode := self.mode_of(asked.mode)) is not None:
+            given["mode"] = mode
+        if asked.reports:
             given |= {"fail_closed_from": None, "ask_from": None}
             given |= {} if self._settings.mode == "local" else {"mode": "async"}
-        parent = given.get("parent_session_id")
-        # The settings refuse what is not text.
-        above = self._of_caller(parent, "parent_session_id", caller) if isinstance(parent, str) else None
+        parent = asked.parent_session_id
+        above = None if parent is None else self._of_caller(parent, "parent_session_id", caller)
         if above is not None:
-            given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
-        options = cast("GuardOptions", given)  # the settings check the values
+            given["ancestors"] = (*above.guard.settings.lineage, *asked.ancestors)
+        options = cast("GuardOptions", given)
         if above is not None:
             return above.guard.below(**options)
         return self._make_guard(self._settings.changed(**options), checkpoints=checkpoints)
@@ -236,17 +220,3 @@ class Sessions:
 
 def _is_anothers(session: FrameworkSession, caller: Caller) -> bool:
     return caller.outside(agents=(session.guard.settings.agent_id,)) is not None
-
-
-def _task(value: Any) -> Task:
-    fields = object_of(value, "task")
-    try:
-        return Task(**{name: fields[name] for name in Task.model_fields if name in fields})
-    except ValueError as error:
-        raise bad_values(error, "task.") from None
-
-
-def _ancestors(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list) or len(value) > _MAX_ANCESTORS or not all(isinstance(one, str) for one in value):
-        raise Bad(400, f"ancestors: expected at most {_MAX_ANCESTORS} texts, got {value!r:.80}")
-    return tuple(value)

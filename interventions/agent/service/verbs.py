@@ -14,18 +14,17 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, cast
 
 import orjson
-from pydantic import ValidationError
 
+from haltline.interventions.agent.call import DescribedError
 from haltline.interventions.agent.checkpoints import Checkpoints, FolderCheckpoints, GitCheckpoints
-from haltline.interventions.agent.described import DescribedError
 from haltline.interventions.agent.frame import session as frame
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.limited import Limited, Overdue
-from haltline.interventions.agent.service.problems import Bad, bad_values
+from haltline.interventions.agent.service.problems import Bad, Busy, bad_values, read
 from haltline.interventions.agent.service.sessions import Caller, Sessions
 from haltline.interventions.agent.stored_sessions import ORDER, StoredSessions
 from haltline.interventions.levels.default_levels import HELD_CODE
@@ -43,12 +42,13 @@ DISCONNECTED_S: Final = 60.0
 """Seconds for which a session outlives the connection of its last client, or its lease if that is shorter."""
 _MAX_KEPT: Final = 1024
 """Calls of one client whose answers are kept for requests that are sent again."""
+MAX_WAITING: Final = 512
+"""Calls of one client that await their verdicts, so that it does not take the room of all others."""
 _MAX_ORDERS: Final = 64
 _MAX_CONNECTIONS: Final = 8
 """Of one client."""
 _LOOKS_S: Final = 15.0
 Orders = asyncio.Queue[Order]
-_M = TypeVar("_M", bound=Part)
 
 
 @dataclass(eq=False)
@@ -150,7 +150,12 @@ class Verbs:
     async def end_expired(self) -> int:
         """End the sessions whose clients are gone. Returns the number of clients."""
         now_s = self._clock()
-        gone = [token for token, one in self._clients.items() if not one.connections and one.until_s <= now_s]
+        gone = [
+            token
+            for token, one in self._clients.items()
+            if (not one.connections and one.until_s <= now_s)
+            or self._sessions.known(one.session_id, one.caller) is None  # evicted
+        ]
         for token in gone:
             await self._give_up(token)
         return len(gone)
@@ -164,16 +169,12 @@ class Verbs:
     # The verbs.
 
     async def _begin(self, fields: Mapping[str, Any], caller: Caller) -> Begun:
-        asked = _read(Begin, fields)
+        asked = read(Begin, fields)
         if asked.protocol != PROTOCOL:
             raise Bad(400, f"protocol: expected {PROTOCOL} of this release ({self._release}), got {asked.protocol}")
-        of_session = asked.model_dump(exclude_none=True, exclude={"protocol", "client", "mode", "prompt", "lease_s"})
-        session_id = asked.session_id or uuid.uuid4().hex
-        of_session |= {"session_id": session_id, "ancestors": [*asked.ancestors]}
-        if asked.mode is not None:
-            of_session["session_mode"] = asked.mode
-        session = self._sessions.of(of_session, caller, checkpoints=_checkpoints_of(asked, caller))
+        session = self._sessions.of(asked, caller, checkpoints=_checkpoints_of(asked, caller))
         guard, self._loop = session.guard, asyncio.get_running_loop()
+        session_id = asked.session_id or guard.session_id
         guard.start()
         guard.on_change(self._changed)
         if asked.prompt is not None:
@@ -198,7 +199,7 @@ class Verbs:
         )
 
     async def _propose(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(Propose, fields)
+        asked = read(Propose, fields)
         client, session = self._of(asked.token, caller)
         call_id = asked.call_id or uuid.uuid4().hex
         if call_id in client.ended:
@@ -209,7 +210,10 @@ class Verbs:
             raise Bad(409, f"call_id: expected the call that it was first sent with, got another ({call_id!r:.80})")
         if not session.guard.ready and (stop := self._stop_of(session, client.session_id)) is not None:
             return Answer(answer=stop.order, call_id=call_id, code=stop.code, message=stop.message)
+        is_again = known is not None
         if known is None:
+            if sum(not task.done() for _, task in client.proposed.values()) >= MAX_WAITING:
+                raise Busy(f"expected at most {MAX_WAITING} calls of one client that await an answer, got one more")
             pause_s = session.guard.pause_s(asked.action, asked.args or {})
             if pause_s > 0:
                 return Answer(answer="wait", call_id=call_id, wait_ms=max(1, round(pause_s * 1000)))
@@ -229,7 +233,8 @@ class Verbs:
         except Exception:
             client.proposed.pop(call_id, None)
             raise
-        if answer.code is None and (refused := session.guard.stopped) is not None and not session.is_open(call_id):
+        is_lost = not session.is_open(call_id) or (is_again and session.guard.killed)
+        if answer.code is None and is_lost and (refused := session.guard.stopped) is not None:
             return answer_of(frame.Answer(refused), call_id, session)  # a permission ends with its session
         return answer
 
@@ -242,7 +247,7 @@ class Verbs:
                     asked.args or {},
                     targets=asked.targets,
                     effect=asked.effect,
-                    mode=asked.mode,
+                    mode=cast("Any", self._sessions.mode_of(asked.mode)),
                     loop_key=asked.loop_key,
                     folder=asked.folder,
                     asks=True,
@@ -259,7 +264,7 @@ class Verbs:
         return answer_of(found, call_id, session)
 
     async def _end(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(End, fields)
+        asked = read(End, fields)
         client, session = self._of(asked.token, caller)
         answer = Answer(answer="allow", call_id=asked.call_id)
         if asked.call_id in client.ended:
@@ -285,7 +290,7 @@ class Verbs:
         return answer
 
     async def _turn(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(Turn, fields)
+        asked = read(Turn, fields)
         _, session = self._of(asked.token, caller)
         if asked.prompt is not None:
             session.guard.prompt(asked.prompt)
@@ -306,7 +311,7 @@ class Verbs:
         return answer_of(frame.Answer(refused), None, session).model_copy(update={"kept": kept})
 
     async def _close(self, fields: Mapping[str, Any], caller: Caller) -> Answer:
-        asked = _read(Close, fields)
+        asked = read(Close, fields)
         self._client(asked.token, caller)
         await self._give_up(asked.token)
         return Answer(answer="allow")
@@ -431,13 +436,6 @@ def _checkpoints_of(asked: Begin, caller: Caller) -> Checkpoints | None:
         return FolderCheckpoints(asked.checkpoints)
     except ValueError as error:
         raise Bad(400, f"checkpoints: {error}") from None
-
-
-def _read(model: type[_M], fields: Mapping[str, Any]) -> _M:
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        raise bad_values(error) from None
 
 
 def _digest(asked: Propose) -> bytes:

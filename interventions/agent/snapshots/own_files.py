@@ -14,7 +14,7 @@ class OwnFiles:
     """The files that the tools of one session have written whole, and that did not exist before. Thread safe."""
 
     def __init__(self) -> None:
-        self._begun: OrderedDict[str, str] = OrderedDict()
+        self.begun: OrderedDict[str, str] = OrderedDict()
         """By call id: the file that a call is about to create, or to change."""
         self._known: OrderedDict[str, tuple[int, int]] = OrderedDict()
         """By path: size and time of the last change, as the session left them."""
@@ -30,13 +30,13 @@ class OwnFiles:
             return  # nearly always: the path, which takes system calls, is not needed
         path = os.path.realpath(os.path.join(folder, name))
         if (has_content and not os.path.lexists(path)) or self.has(path):
-            self._begun[call_id] = path
-            if len(self._begun) > _MAX_FILES:
-                self._begun.popitem(last=False)
+            self.begun[call_id] = path
+            if len(self.begun) > _MAX_FILES:
+                self.begun.popitem(last=False)
 
     def end(self, call_id: str) -> None:
         """Note the end of a call."""
-        path = self._begun.pop(call_id, None)
+        path = self.begun.pop(call_id, None)
         if path is not None and (state := _state(path)) is not None:
             self._known[path] = state
             if len(self._known) > _MAX_FILES:

@@ -1,4 +1,6 @@
+import sys
 from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import pytest
@@ -316,3 +318,20 @@ def test_when_decisions_come_too_late_the_guard_says_so_and_refuses_what_destroy
     assert executed == ["delete a", "get b"]
     guard.send(decision(Level.ALLOW, guard.events[1], decision_id="fresh"))
     assert guard.degraded is None
+
+
+def test_an_allowed_call_passes_at_most_twelve_modules_of_the_agent_s_side() -> None:
+    passed: set[str] = set()
+
+    def note(frame: FrameType, event: str, _: object) -> None:
+        name = frame.f_globals.get("__name__", "")
+        if event == "call" and name.startswith("haltline.interventions.agent."):
+            passed.add(name)
+
+    with Guard(mode="local", agent_id="a") as guard:
+        for path in ("first", "second"):  # the first one makes what the others find
+            sys.setprofile(note if path == "second" else None)
+            with guard.action("read_file", args={"path": path}) as act:
+                act.result(f"text of {path}")
+            sys.setprofile(None)
+    assert 8 <= len(passed) <= 12, passed

@@ -14,6 +14,7 @@ from haltline.cli.common import Exit
 from haltline.interventions.agent import Guard, GuardSettings, Refused
 from haltline.interventions.agent.integrations.hooks.handler import settings_of
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
+from haltline.schemas.agent_service import Begin
 from haltline.schemas.policy import Policy
 from tests.builders import cases
 from tests.interventions.agent.attempts import attempts
@@ -144,7 +145,7 @@ NAMES = ("policies a", "policies b")
 
 def of_intake(settings: GuardSettings) -> list[Guard]:
     sessions = Sessions(settings, 10)
-    return [sessions.of({"session_id": one}, THIS_USER).guard for one in NAMES]
+    return [sessions.of(Begin(session_id=one), THIS_USER).guard for one in NAMES]
 
 
 def of_hook(settings: GuardSettings) -> list[Guard]:

@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
-from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_PENDING
+from haltline.interventions.agent.enforcement.refusal_cause import APPROVAL_PENDING
 from haltline.interventions.agent.frame.session import Answer, FrameworkSession
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop

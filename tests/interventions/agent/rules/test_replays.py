@@ -1,4 +1,4 @@
-from haltline.interventions.agent.rules.replays import Kept, Replays
+from haltline.interventions.agent.rules.book import Kept, Replays
 
 
 def test_a_result_is_given_again_until_it_is_too_old() -> None:

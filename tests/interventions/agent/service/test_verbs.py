@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.service.problems import Bad
+from haltline.interventions.agent.service import verbs
+from haltline.interventions.agent.service.problems import Bad, Busy
 from haltline.interventions.agent.service.sessions import THIS_USER, Sessions
 from haltline.interventions.agent.service.verbs import DISCONNECTED_S, Verbs
 from haltline.interventions.agent.settings import GuardSettings
@@ -136,7 +137,11 @@ def test_a_permission_ends_with_its_session_and_a_kill_is_told_without_being_ask
     run(test)
 
 
-def test_a_call_waits_for_a_person_across_requests_and_can_be_taken_back_meanwhile() -> None:
+def test_a_call_waits_for_a_person_across_requests_and_can_be_taken_back_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(verbs, "MAX_WAITING", 1)
+
     def asks(event: Any) -> Any:
         return about_approval(event, ApprovalState.PENDING, Level.PAUSE)
 
@@ -149,6 +154,8 @@ def test_a_call_waits_for_a_person_across_requests_and_can_be_taken_back_meanwhi
         service.guards[0].send(about_approval(proposal, ApprovalState.APPROVED, Level.ALLOW, decision_id="answer"))
         assert (await service("propose", **call | {"wait_s": 30}))["answer"] == "allow"
         assert (await service("propose", **call | {"call_id": "c2"}))["answer"] == "pending"
+        with pytest.raises(Busy, match="at most 1 calls of one client that await an answer"):
+            await service("propose", **call | {"call_id": "c3"})
         await service("end", token=token, call_id="c2", error="not made")
         assert [e.call_id for e in of(service.guards[0], Kind.COMPLETED)] == ["c2"]
 

@@ -6,7 +6,7 @@ from shutil import which
 
 import pytest
 
-from haltline.interventions.agent.calls.guarded_call import wait
+from haltline.interventions.agent.calls.call_gate import wait
 from haltline.interventions.agent.checkpoints import CannotRestore
 from haltline.interventions.agent.checkpoints.git_commands import GitFailed
 from haltline.interventions.agent.snapshots import before_call, repository
