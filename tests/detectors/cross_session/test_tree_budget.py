@@ -23,6 +23,11 @@ CALLS = [spawned(n, "root", "part") for n in range(3)]
     {
         "no limit": ({}, [*CALLS, spent(4, "root", 1e9)], []),
         "three agents, by their calls": ({"agents": 3}, CALLS, ["root@2 spawned: budget_reached high"]),
+        "a call that was refused starts none": (
+            {"agents": 2},
+            [CALLS[0], returned(0.5, "root", 0, refused=1), CALLS[1]],
+            [],
+        ),
         "an agent whose call and session are known is one": ({"agents": 2}, [CALLS[0], born(1, "a", "root")], []),
         "two at once, and one that has ended": (
             {"agents_at_once": 2},
