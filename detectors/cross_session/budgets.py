@@ -214,7 +214,8 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
         return {name: (limit - used, limit) for name, (used, limit) in counts.items() if limit is not None}
 
     def _reached(self, state: TreeBudgetState, signal: Signal, left: dict[str, tuple[float, float]]) -> Finding:
-        said = ", ".join(f"{max(0.0, amount):.6g} of {of:.6g} {name}" for name, (amount, of) in left.items())
+        least = dict(sorted(left.items(), key=lambda one: one[1][0] / one[1][1]))  # of a long reason the end is cut
+        said = ", ".join(f"{max(0.0, amount):.6g} of {of:.6g} {name}" for name, (amount, of) in least.items())
         said = said.replace("agents_at_once", "agents at once")
         deep = self.depth if state.reached == ["depth"] else None
         return self.finding(

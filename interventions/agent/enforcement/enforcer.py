@@ -23,7 +23,6 @@ from haltline.interventions.agent.enforcement.pending_approvals import (
     of_session,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
-    ONE_THING,
     Advice,
     Cause,
     advice_of,
@@ -34,6 +33,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.levels.default_levels import HELD_CODE, NO_AGENTS, TREE_FROZEN
+from haltline.interventions.state.texts import ONE_THING
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
@@ -92,11 +92,12 @@ class Enforcer:
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
-        root = settings.root_session_id or settings.parent_session_id or settings.session_id
-        self._tree = control_key(ScopeKind.TARGET, tree_of(root))
+        first = settings.root_session_id or settings.parent_session_id or settings.session_id
+        self._tree = control_key(ScopeKind.TARGET, tree_of(first))
         self._depth = len(settings.lineage) - 1
         self._is_alone = settings.bootstrap is None
-        self._release = f"Its user releases it with a new prompt, or: haltline hook release {settings.session_id}"
+        root = settings.root_session_id or settings.session_id
+        self._released_as = root if settings.session_id.startswith(f"{root}/") else settings.session_id
         self._max_age_ms = settings.max_decision_age_s * 1000
         self._acknowledge = acknowledge
         self._now_ms = now_ms
@@ -219,7 +220,7 @@ class Enforcer:
     def stay_killed(self, cause: Cause) -> None:
         """Keep a kill from an earlier process, which has acknowledged it."""
         with self._lock:
-            self._killed = cause
+            self._killed = self._told(cause)
 
     def against_call(self, call: Call, *, is_proposed: bool = False) -> Cause | None:
         """Return the cause that refuses this call now, without a verdict.
@@ -256,8 +257,11 @@ class Enforcer:
                 return None  # a frozen session may report, ask its user, and end its turn
             if action:
                 self._note_refused(entry.decision_id)
-            cause = cause_of_entry(entry)
-            return cause.saying(self._release) if self._is_alone and entry.code == HELD_CODE else cause
+            return self._told(cause_of_entry(entry))
+
+    def _told(self, cause: Cause) -> Cause:
+        """Return the cause with whom to ask here."""
+        return cause.alone(self._released_as) if self._is_alone else cause
 
     def against_agents(self) -> Cause | None:
         """Return the cause that refuses another agent below this session."""
@@ -265,7 +269,7 @@ class Enforcer:
             record = self._entries.get(self._tree) or self._before.get(self._tree)
             is_closed = record is not None and record.code.startswith(NO_AGENTS)
             deep = record is not None and self._depth >= (record.from_depth or 0)
-            return cause_of_entry(record) if record is not None and is_closed and deep else None
+            return self._told(cause_of_entry(record)) if record is not None and is_closed and deep else None
 
     def _in_tree(self, record: ControlRecord, action: str) -> bool:
         """Return whether an entry of the session's tree refuses such a call."""
@@ -365,7 +369,7 @@ class Enforcer:
                 self._running[call_id] = call.action
             elif of_session(refusing) is not None:
                 self._note_refused(refusing.decision_id)
-            return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)
+            return Admitted(None if refusing is None else self._told(cause_of(refusing)), advice, rollbacks)
 
     def done(self, call_id: str) -> None:
         """Record the end of an admitted call."""
@@ -438,6 +442,7 @@ class Enforcer:
             del self._entries[self._own]
 
     def _kill(self, cause: Cause, *, say: bool) -> None:
+        cause = self._told(cause)
         if say:
             running = ", ".join(sorted(set(self._running.values())))
             detail = f"still running: {running}" if running else ""
