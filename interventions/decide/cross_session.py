@@ -17,13 +17,13 @@ start agents, until an operator or the rule itself lifts it; their KILL is one o
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from haltline.interventions.levels.default_levels import NO_AGENTS, OF_TREE, TREE_FROZEN, kill_code
+from haltline.interventions.levels.default_levels import OF_TREE, kill_code
 from haltline.interventions.levels.strategies import held_back
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.interventions.state.records import found, under
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
 from haltline.interventions.state.texts import hint, told
-from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.control import HALTLINE, NO_AGENTS, TREE_FROZEN, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule

@@ -136,10 +136,6 @@ _CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rul
 
 OF_TREE: Final = frozenset({"spawn_storm", "tree_budget"})
 """Rules on a tree of sessions: their BLOCK refuses calls that start agents, and their PAUSE freezes the tree."""
-NO_AGENTS: Final = "no_agents_"
-"""Beginning of the codes of refusals of calls that start agents; the rule follows."""
-TREE_FROZEN: Final = "tree_frozen_"
-"""Beginning of the codes of refusals in a tree of sessions that a rule froze; the rule follows."""
 
 FREEZE: Final = "session_frozen_"
 """Beginning of the codes of refusals in a session that a rule froze; the rule or the cause follows."""

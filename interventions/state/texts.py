@@ -9,9 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from haltline.interventions.levels.default_levels import NO_AGENTS, TREE_FROZEN
 from haltline.interventions.state.messages import BY_LEVEL, HINTS
-from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
+from haltline.schemas.control import HALTLINE, NO_AGENTS, TREE_FROZEN, ControlRecord, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 
 MAX_CHARS: Final = 400

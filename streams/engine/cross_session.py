@@ -16,12 +16,11 @@ from haltline.detectors.framework.base import Pattern
 from haltline.interventions.control import incidents, scope_commands
 from haltline.interventions.decide.activity_after_kill import finding_after_kill
 from haltline.interventions.decide.cross_session import Measures, ScopeControl, ScopeStatus, decide, kill_of
-from haltline.interventions.levels.default_levels import NO_AGENTS
 from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.open_incident import About
 from haltline.interventions.state.records import detection
 from haltline.interventions.state.session_control import digest
-from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
+from haltline.schemas.control import NO_AGENTS, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection, Evidence, Finding
 from haltline.schemas.incidents import IncidentRecord

@@ -32,9 +32,9 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
     may_look,
 )
 from haltline.interventions.agent.settings import GuardSettings
-from haltline.interventions.levels.default_levels import HELD_CODE, NO_AGENTS, TREE_FROZEN
+from haltline.interventions.levels.default_levels import HELD_CODE
 from haltline.interventions.state.texts import ONE_THING
-from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
+from haltline.schemas.control import HALTLINE, NO_AGENTS, TREE_FROZEN, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
 from haltline.schemas.signals import tree_of
