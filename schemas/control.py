@@ -13,11 +13,6 @@ from haltline.schemas.record import EpochMs, Id, Name, Record, Text
 HALTLINE: Final = "haltline"
 """The value of `by` for haltline's own acts: freezes until a request is approved, and kills by rules."""
 
-NO_AGENTS: Final = "no_agents_"
-"""Beginning of the codes of refusals of calls that start agents; the rule follows."""
-TREE_FROZEN: Final = "tree_frozen_"
-"""Beginning of the codes of refusals in a tree of sessions that a rule froze; the rule follows."""
-
 
 class ControlState(StrEnum):
     """The restriction in force for a session, an agent, a tool, a target, a mission or the fleet."""

@@ -22,8 +22,8 @@ from haltline.interventions.levels.strategies import held_back
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.interventions.state.records import found, under
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
-from haltline.interventions.state.texts import hint, told
-from haltline.schemas.control import HALTLINE, NO_AGENTS, TREE_FROZEN, Command, CommandKind, ControlRecord, ControlState
+from haltline.interventions.state.texts import NO_AGENTS, TREE_FROZEN, hint, told
+from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.policy import Policy, Rule

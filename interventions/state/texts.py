@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from haltline.interventions.state.messages import BY_LEVEL, HINTS
-from haltline.schemas.control import HALTLINE, NO_AGENTS, TREE_FROZEN, ControlRecord, ControlState
+from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 
 MAX_CHARS: Final = 400
@@ -20,6 +20,10 @@ _LINE_CHARS: Final = 300
 _STOOD: Final = "was stopped for: "
 """Before the cause, in the reason of an answer to a request."""
 _TRIPWIRE: Final = "tripwire_"
+NO_AGENTS: Final = "no_agents_"
+"""Beginning of the codes of refusals of calls that start agents; the rule follows."""
+TREE_FROZEN: Final = "tree_frozen_"
+"""Beginning of the codes of refusals in a tree of sessions that a rule froze; the rule follows."""
 ONE_THING: Final = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})
 """Scopes whose kill refuses calls, but ends no session."""
 
@@ -87,9 +91,8 @@ def of_entry(entry: ControlRecord) -> str:
     if entry.state is ControlState.KILLED and entry.scope not in ONE_THING:
         return stopped(cause, entry.since, one)
     if entry.code.startswith(NO_AGENTS):
-        who = OPERATOR if entry.code.endswith("budget") else USER_OR_OPERATOR
         rest = "Go on with those that you have, or do the work yourself."
-        return f"haltline starts no more agents since {since}{_of(cause)}. {rest} {who}"
+        return f"haltline starts no further agent since {since}{_of(cause)}. {rest}"
     if entry.by == HALTLINE and (entry.scope is ScopeKind.SESSION or entry.code.startswith(TREE_FROZEN)):
         return held(cause, entry.since, entry.code)
     where = f"haltline refused this call: since {since} {one} is frozen{_of(cause)}."

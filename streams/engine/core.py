@@ -86,6 +86,8 @@ class Core:
         author_rules = PolicyRules(self.policy)
         self._author_rules = author_rules or None
         known = catalogue(self.policy, plugins)
+        if (tried := self.policy.experiment) is not None and tried.rule not in known:
+            raise ValueError(f"experiment.rule: expected one of {', '.join(known)}, got {tried.rule!r}")
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
         self._strict = on_probation(self.policy, known, plugins, enforces=enforces)
@@ -400,7 +402,7 @@ def _settled(control: SessionControl, actions: int) -> list[tuple[str, str, floa
     """Return interventions now known to have helped, as nothing followed them: rule, level, and how far."""
     history = control.history
     entries = () if history is None else history.settle(actions)
-    return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
+    return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said and not entry.silent]
 
 
 def _note(state: SessionState, act: Observation) -> None:

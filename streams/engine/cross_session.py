@@ -20,7 +20,8 @@ from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.open_incident import About
 from haltline.interventions.state.records import detection
 from haltline.interventions.state.session_control import digest
-from haltline.schemas.control import NO_AGENTS, Command, CommandKind, ControlRecord, ControlState
+from haltline.interventions.state.texts import NO_AGENTS
+from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection, Evidence, Finding
 from haltline.schemas.incidents import IncidentRecord

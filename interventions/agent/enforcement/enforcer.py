@@ -33,8 +33,8 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.levels.default_levels import HELD_CODE
-from haltline.interventions.state.texts import ONE_THING
-from haltline.schemas.control import HALTLINE, NO_AGENTS, TREE_FROZEN, ControlRecord, ControlState, Stage, control_key
+from haltline.interventions.state.texts import NO_AGENTS, ONE_THING, TREE_FROZEN
+from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
 from haltline.schemas.signals import tree_of
@@ -92,8 +92,8 @@ class Enforcer:
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
-        first = settings.root_session_id or settings.parent_session_id or settings.session_id
-        self._tree = control_key(ScopeKind.TARGET, tree_of(first))
+        root = settings.root_session_id or settings.parent_session_id or settings.session_id
+        self._tree = control_key(ScopeKind.TARGET, tree_of(root))
         self._depth = len(settings.lineage) - 1
         self._is_alone = settings.bootstrap is None
         root = settings.root_session_id or settings.session_id
@@ -269,7 +269,7 @@ class Enforcer:
             record = self._entries.get(self._tree) or self._before.get(self._tree)
             is_closed = record is not None and record.code.startswith(NO_AGENTS)
             deep = record is not None and self._depth >= (record.from_depth or 0)
-            return self._told(cause_of_entry(record)) if record is not None and is_closed and deep else None
+            return cause_of_entry(record) if record is not None and is_closed and deep else None
 
     def _in_tree(self, record: ControlRecord, action: str) -> bool:
         """Return whether an entry of the session's tree refuses such a call."""

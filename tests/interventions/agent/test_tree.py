@@ -50,7 +50,7 @@ def test_what_a_child_leaves_comes_back_and_a_subagent_that_is_too_much_is_refus
     with Guard(local(agents_at_once=1)) as guard:
         with guard.subagent() as below:
             assert (call(guard), call(below)) == (REFUSED, REFUSED)
-            with pytest.raises(Refused, match="no more agents"):
+            with pytest.raises(Refused, match="haltline starts no further agent since"):
                 guard.subagent()
         assert [call(guard), call(guard)] == ["made", "made"]
 
