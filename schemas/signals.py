@@ -29,7 +29,7 @@ FLEET_ID = "*"
 
 
 LIMIT_SHARE = "limit_share"
-LIMITED, FAILED = "limited", "failed"
+LIMITED, FAILED, REFUSED = "limited", "failed", "refused"
 _TREE, _MAX_ROOT = "tree=", 251
 
 
@@ -59,7 +59,7 @@ class SignalKind(StrEnum):
     """The session calls a tool that starts an agent: `target` is a digest of its task, `code` the call; the amount
     `limit_share` is the used part of the session's declared limits."""
     RETURNED = "returned"
-    """Such a call is over: the amount `failed` or, by a rate limit or a quota, `limited` shows that it failed."""
+    """Such a call is over: the amounts `refused`, `failed` and, by a rate limit or a quota, `limited` show how."""
     ENDED = "ended"
     """The session, which has a parent, is over; the amount `limited` shows that its last turn was refused so."""
     PROMPTED = "prompted"

@@ -24,7 +24,7 @@ from haltline.detectors.framework.base import settings, worst_of
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, budget_finding
 from haltline.schemas.findings import Finding, Severity
-from haltline.schemas.signals import Signal, SignalKind, SignalScope, root_of
+from haltline.schemas.signals import REFUSED, Signal, SignalKind, SignalScope, root_of
 
 Shared = Literal["tokens", "cost_usd", "calls", "file_ops"]
 SHARED: tuple[Shared, ...] = get_args(Shared)
@@ -183,7 +183,8 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
                 state.started[signal.parent_session_id] = state.started.get(signal.parent_session_id, 0) + 1
                 state.running[signal.session_id] = signal.parent_session_id
             case SignalKind.RETURNED:
-                state.open_calls.pop(call, None)
+                if state.open_calls.pop(call, None) is not None and signal.amount(REFUSED):
+                    state.called[signal.session_id] = state.called.get(signal.session_id, 1) - 1  # it has started none
             case SignalKind.ENDED:
                 state.running.pop(signal.session_id, None)
         for known in (state.called, state.started, state.open_calls, state.running):
@@ -213,7 +214,8 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
         return {name: (limit - used, limit) for name, (used, limit) in counts.items() if limit is not None}
 
     def _reached(self, state: TreeBudgetState, signal: Signal, left: dict[str, tuple[float, float]]) -> Finding:
-        said = ", ".join(f"{max(0.0, amount):.6g} of {of:.6g} {name}" for name, (amount, of) in left.items())
+        least = dict(sorted(left.items(), key=lambda one: one[1][0] / one[1][1]))  # of a long reason the end is cut
+        said = ", ".join(f"{max(0.0, amount):.6g} of {of:.6g} {name}" for name, (amount, of) in least.items())
         said = said.replace("agents_at_once", "agents at once")
         deep = self.depth if state.reached == ["depth"] else None
         return self.finding(

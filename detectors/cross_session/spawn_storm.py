@@ -6,7 +6,7 @@ Fires: with more than the limit of one of these in a tree: `spawn_depth`, genera
     are over a third of all tasks; `spawn_deaths`, agents that a rate limit or a quota ended within `deaths_window_s`;
     `spawn_same_words`, agents started for words for which one nearer to the first session was started;
     `spawn_near_limit`, agents started when the session had used `near_limit` of a limit that it declared. High at
-    first, a hint to the first session; critical once that was given and the count is 1.5 times the limit: then no
+    first, a hint to the first session; critical when it goes on, at 1.5 times the limit or more: then no
     session of the tree starts another agent, until an operator lifts it or the user gives a new prompt. Work goes on.
 Quiet: one session that starts many others over time, each of which does its part; a tree of the usual depth; agents
     started for the same words at once, such as votes.
@@ -82,10 +82,8 @@ class SpawnStormState(TreeState):
     same_words: int = 0
     near_limit: int = 0
     died: list[Entry] = field(default_factory=list)
-    hinted: int = 0
-    """How many agents had been started at the first finding; 0: there was none."""
-    told: dict[str, list[int]] = field(default_factory=dict)
-    """The last finding of each code: 1 if it was critical, else 0, and its count."""
+    told: dict[str, int] = field(default_factory=dict)
+    """The count of the last finding of each code."""
 
 
 @settings
@@ -127,7 +125,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
         match signal.kind:
             case SignalKind.PROMPTED:  # its user knows of it, and goes on
                 state.started, state.called, state.died, state.tasks = [], [], [], {}
-                state.same_words, state.near_limit, state.hinted, state.told = 0, 0, 0, {}
+                state.same_words, state.near_limit, state.told = 0, 0, {}
                 return None
             case SignalKind.STARTED:
                 if signal.parent_session_id is None or signal.session_id in state.parents:
@@ -193,15 +191,11 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
             "spawn_near_limit": (state.near_limit, self.max_near_limit),
         }
         code, (count, limit) = max(counts.items(), key=lambda item: item[1][0] / item[1][1])
-        if count <= limit:
+        if count <= max(limit, state.told.get(code, 0)):
             return None
+        is_critical = bool(state.told) and count >= _HARDER * limit
+        state.told[code] = count
         starts = max(state.called, state.started, key=len)
-        is_critical = 0 < state.hinted < len(starts) and count >= _HARDER * limit
-        stage = [int(is_critical), count]
-        if stage <= state.told.get(code, []):
-            return None
-        state.told[code] = stage
-        state.hinted = state.hinted or min(len(starts), MAX_SESSIONS - 1)
         root = root_of(signal.id)
         values: Values = {name.removeprefix("spawn_"): counted for name, (counted, _) in counts.items()}
         return self.finding(
@@ -216,7 +210,7 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
 
     def is_over(self, state: SpawnStormState) -> bool:
         """Return whether the user has given a new prompt."""
-        return not state.hinted
+        return not state.told
 
 
 _SAID = {

@@ -21,6 +21,7 @@ from haltline.schemas.signals import (
     LIMIT_SHARE,
     LIMITED,
     MAX_TARGETS,
+    REFUSED,
     Signal,
     SignalKind,
     SignalScope,
@@ -236,8 +237,8 @@ class Signaller:
                 origin = origin_of(act, agent_id)
                 yield origin.to_tree(SignalKind.SPAWNED, target=_words_of(task), code=call, amounts=amounts)
             if act.is_result and unsent.starts_agents:
-                how = {FAILED: 1.0} if act.failed else {}
-                how |= {LIMITED: 1.0} if _is_limited(act) else {}
+                ends = {REFUSED: act.refused, FAILED: act.failed, LIMITED: not act.refused and _is_limited(act)}
+                how = {name: 1.0 for name, is_so in ends.items() if is_so}
                 yield origin_of(act, agent_id).to_tree(SignalKind.RETURNED, code=call, amounts=how)
         elif act.kind is _MODEL_TURN:
             unsent.limited = act.failed and _is_limited(act)

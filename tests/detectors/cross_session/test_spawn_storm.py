@@ -71,8 +71,8 @@ DEATHS = [spawned(n, "root", f"part {n}") for n in range(4)] + [
         "votes, started at once": ([spawned(n, "root", "a") for n in range(9)], []),
         "votes in the background": ([*again("a", lasts_s=0.1), *(spawned(1 + n, "root", "a") for n in range(9))], []),
         "three agents ended by a quota, and another one": (
-            [*DEATHS, spawned(60, "root", "more"), spawned(200, "root", "later")],
-            ["root@42 returned: spawn_deaths high", "root@60 spawned: spawn_deaths critical"],
+            [*DEATHS, returned(60, "root", 3, limited=1), spawned(200, "root", "later")],
+            ["root@42 returned: spawn_deaths high", "root@60 returned: spawn_deaths critical"],
         ),
         "agents start agents for their own words": (
             below(4),

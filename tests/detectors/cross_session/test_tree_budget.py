@@ -23,6 +23,11 @@ CALLS = [spawned(n, "root", "part") for n in range(3)]
     {
         "no limit": ({}, [*CALLS, spent(4, "root", 1e9)], []),
         "three agents, by their calls": ({"agents": 3}, CALLS, ["root@2 spawned: budget_reached high"]),
+        "a call that was refused starts none": (
+            {"agents": 2},
+            [CALLS[0], returned(0.5, "root", 0, refused=1), CALLS[1]],
+            [],
+        ),
         "an agent whose call and session are known is one": ({"agents": 2}, [CALLS[0], born(1, "a", "root")], []),
         "two at once, and one that has ended": (
             {"agents_at_once": 2},
@@ -57,5 +62,5 @@ def test_a_tree_may_use_so_much(limits: dict[str, Any], signals: list[Signal], f
 def test_the_finding_is_of_the_first_session_and_says_what_is_left() -> None:
     budget = TreeBudget(limits={"tokens": 100.0}, agents=4, depth=1)
     (finding,) = found(budget, spent(0, "root", 30), born(1, "a", "root"))
-    assert finding.reason == "the tree of root has 3 of 4 agents, 0 of 1 depth, 70 of 100 tokens left"
+    assert finding.reason == "the tree of root has 0 of 1 depth, 70 of 100 tokens, 3 of 4 agents left"
     assert (finding.session_id, finding.values["from_depth"]) == ("root", 1)
