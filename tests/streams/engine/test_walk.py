@@ -7,13 +7,14 @@ room that was left for another one before.
 
 import sys
 from types import FrameType
+from typing import Any
 
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.streams.engine.core import Core, Position, SessionState
 from tests.builders import cases
 from tests.streams.engine.test_groups import event
 
-READ = {"action": "read_file", "targets": ["path=/y"], "args": {"path": "/y"}, "call_id": "c"}
+READ: dict[str, Any] = {"action": "read_file", "targets": ["path=/y"], "args": {"path": "/y"}, "call_id": "c"}
 WALKING = ("haltline.streams.engine.core", "haltline.streams.engine.rule_sets")
 DETECTORS = tuple(
     f"haltline.detectors.{name}" for name in ("session", "combining", "drift", "review", "framework.base")
@@ -58,9 +59,8 @@ def rooms_of(core: Core, state: SessionState, last: ActionEvent) -> list[str]:
 def test_an_event_passes_at_most_twelve_rooms_and_returns_to_six(last: ActionEvent) -> None:
     core, state = Core(), None
     for number in range(5):
-        before = event(
-            number, "s", **READ | {"call_id": f"c{number}", "targets": [f"path=/{number}"], "args": {"path": number}}
-        )
+        own = {"call_id": f"c{number}", "targets": [f"path=/{number}"], "args": {"path": number}}
+        before = event(number, "s", **READ | own)
         state = core.on_event(state, before, Position("actions", 0, number)).state
     assert state is not None
     walk = rooms_of(core, state, last)
