@@ -8,6 +8,7 @@ import orjson
 from confluent_kafka import Message
 
 from haltline.cli.common import printable
+from haltline.interventions.state.texts import line_of
 from haltline.interventions.vocabularies import render
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, Feedback
@@ -74,11 +75,9 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
 
 
 def _described(record: Record) -> str:
-    if not isinstance(record, Decision):
-        return _LINES[type(record)](record)
-    held_back = f" (would be {record.would})" if record.would else ""
-    request = "" if record.approval is None else f"; request {record.approval.request_id}"
-    return f"{record.level}{held_back} {record.code}: {record.reason} [decision {record.decision_id}{request}]"
+    if isinstance(record, Decision):
+        return f"{line_of(record)} [decision {record.decision_id}]"
+    return _LINES[type(record)](record)
 
 
 def as_json_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
