@@ -8,16 +8,21 @@ from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, From, Limit, Page, Skip, StrictRoute, Until
-from haltline.schemas.control import CommandKind
+from haltline.schemas import wire
+from haltline.schemas.control import CommandKind, ControlRecord, control_key
 from haltline.schemas.decisions import Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.history import queries
 from haltline.streams.history.incident_report import Report
 from haltline.streams.history.kept import Where
+from haltline.streams.operator.kill_trail import kill_trail
 
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
+
+_MAX_TRAIL = 100
 
 IncidentId = Annotated[
     str, Path(min_length=1, max_length=256, description="The incident's id or its beginning, or the id of its report.")
@@ -76,6 +81,8 @@ class Incident(IncidentRecord):
     changed: str
     targets: list[str]
     """The target, or those of the calls in the last decision's evidence; 8 at most."""
+    kill: list[str] = Field(default_factory=list)
+    """Of one incident: what became of the last kill of its session or agent, in lines."""
 
 
 class IncidentList(Page):
@@ -126,7 +133,8 @@ def incidents(
 @router.get("/{incident_id}", responses=NO_SUCH_ID)
 def incident(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Incident:
     """The current state of one incident."""
-    return _shown(here, [_one(here, incident_id)])[0]
+    (shown,) = _shown(here, [_one(here, incident_id)])
+    return shown.model_copy(update={"kill": _kill_of(here, shown)})
 
 
 @router.get("/{incident_id}/history", responses=NO_SUCH_ID)
@@ -168,6 +176,22 @@ def act(
         here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
     (shown,) = _shown(here, [acted.after or acted.before])
     return IncidentActionResult(command_id=acted.command.command_id, answered=acted.after is not None, incident=shown)
+
+
+def _kill_of(here: ContextDep, incident: IncidentRecord) -> list[str]:
+    """What became of the last kill of an incident's session or agent, in lines."""
+    if incident.scope not in (ScopeKind.SESSION, ScopeKind.AGENT):
+        return []
+    column, key = f"{incident.scope}_id", control_key(incident.scope, incident.scope_id)
+    in_force = here.kept.rows("control", ("key", "=", key))
+    called = here.kept.rows("records", ("topic", "=", "notifications"), (column, "=", incident.scope_id))
+    answers = [wire.decode(NotificationRecord, row["body"].encode()) for row in called]
+    same = (("scope", "=", incident.scope), ("scope_id", "=", incident.scope_id))
+    return kill_trail(
+        wire.decode(ControlRecord, in_force[0]["body"].encode()) if in_force else None,
+        [one for one in answers if one.kill is not None and one.kill.scope is incident.scope],
+        queries.incidents(here.kept, *same, limit=_MAX_TRAIL),
+    )
 
 
 def _one(here: ContextDep, name: str) -> IncidentRecord:
