@@ -1,8 +1,9 @@
-"""The operator's client for incidents: read, acknowledge, assign, comment and resolve them."""
+"""The operator's client for incidents: read, acknowledge, assign, comment, snooze and resolve them."""
 
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final
 
 from confluent_kafka import TopicPartition
@@ -12,9 +13,10 @@ from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.streams.operator.client import Operator
-from haltline.streams.operator.command_factory import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command, now_ms
 from haltline.streams.operator.ids import resolve
 
+_LONGEST_SNOOZE: Final = timedelta(days=7)
 _POLL_S: Final = 0.1
 
 
@@ -47,13 +49,21 @@ class Incidents(Operator):
         return [record for _, record in sorted(by_revision.items())]
 
     def act(
-        self, kind: CommandKind, incident: IncidentRecord, *, by: str, reason: str, assignee: str | None = None
+        self,
+        kind: CommandKind,
+        incident: IncidentRecord,
+        *,
+        by: str,
+        reason: str,
+        assignee: str | None = None,
+        lasts: timedelta | None = None,
     ) -> IncidentChange:
-        """Acknowledge, assign, comment or resolve an incident.
+        """Acknowledge, assign, comment, snooze or resolve an incident.
 
-        Raises NotAllowed when it is resolved, is already acknowledged, or the assignee is missing.
+        Raises NotAllowed when it is resolved, is already acknowledged, or the assignee is missing; or a snooze lasts
+        more than seven days.
         """
-        _require_allowed(kind, incident, assignee)
+        _require_allowed(kind, incident, assignee, lasts)
         command = make_command(
             kind,
             incident.scope,
@@ -62,6 +72,7 @@ class Incidents(Operator):
             reason=reason,
             incident_id=incident.incident_id,
             assignee=assignee,
+            until=None if lasts is None else now_ms() + lasts // timedelta(milliseconds=1),
             incident=incident if kind is CommandKind.RESOLVE else None,
         )
         with self._reader(self._topics.incidents, from_beginning=False) as reader:
@@ -118,10 +129,14 @@ def _read(value: bytes | None) -> IncidentRecord | None:
         return None
 
 
-def _require_allowed(kind: CommandKind, incident: IncidentRecord, assignee: str | None) -> None:
+def _require_allowed(
+    kind: CommandKind, incident: IncidentRecord, assignee: str | None, lasts: timedelta | None
+) -> None:
     name = f"{kind} of incident {incident.incident_id}"
     if incident.state is IncidentState.RESOLVED:
         raise NotAllowed(f"{name}: it is resolved ({incident.resolution}); a new trip opens another one")
+    if kind is CommandKind.SNOOZE and (lasts is None or not timedelta() <= lasts <= _LONGEST_SNOOZE):
+        raise NotAllowed(f"{name}: expected a time from 0s to 7d, got {lasts}")
     if kind is CommandKind.ACKNOWLEDGE and incident.state is IncidentState.ACKNOWLEDGED:
         raise NotAllowed(f"{name}: it is acknowledged already")
     if kind is CommandKind.ASSIGN and not (assignee or "").strip():
