@@ -23,6 +23,13 @@ def operator_of(at: Cluster) -> ApprovalClient:
     )
 
 
+def say_left_out(operator: Operator) -> None:
+    """Report on standard error what the last answer left out, so that no count is taken for all of them."""
+    for table in ("incidents", "approvals"):
+        if count := operator.left_out.get(table):
+            say_error(f"left out: {count} {table}, those that changed longest ago")
+
+
 def id_within(scope: ScopeKind, scope_id: str) -> str:
     """The given id, or for the scope fleet its fixed id."""
     return scope_id or (FLEET if scope is ScopeKind.FLEET else "")

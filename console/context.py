@@ -15,6 +15,7 @@ from sqlalchemy import Engine
 from haltline.console.access.browser_sessions import session_of
 from haltline.console.access.keys import May, Who
 from haltline.console.read_model.feeder import Feeder
+from haltline.console.read_model.sql import Sql
 from haltline.console.sender import ConsoleProducer, SendingInbox
 from haltline.console.settings import ConsoleSettings
 from haltline.schemas.control import Command
@@ -79,6 +80,11 @@ class Context:
         inbox.sender = sender
         buckets = RateLimits(settings.requests_per_s, settings.burst)
         return cls(settings, engine, feeder, inbox, sender, buckets)
+
+    @property
+    def kept(self) -> Sql:
+        """The rows of the read model."""
+        return Sql(self.engine)
 
     def send(self, command: Command) -> bool:
         """Send a command to its topic. Returns whether the read model has read it, so that its client can, too.

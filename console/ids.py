@@ -2,19 +2,17 @@
 
 from typing import Final
 
-from sqlalchemy import Column, Engine, func, select
-
 from haltline.console.context import Context
-from haltline.console.read_model import tables
-from haltline.console.read_model.store import values
 from haltline.schemas.decisions import Decision, ScopeKind
+from haltline.streams.history.kept import Kept
+from haltline.streams.history.queries import decisions_of
 from haltline.streams.operator.ids import SHOWN, NotFound, resolve
 from haltline.streams.operator.known_sessions import HINT
 
 _COLUMNS: Final = {
-    ScopeKind.SESSION: tables.sessions.c.session_id,
-    ScopeKind.AGENT: tables.sessions.c.agent_id,
-    ScopeKind.MISSION: tables.sessions.c.mission_id,
+    ScopeKind.SESSION: "session_id",
+    ScopeKind.AGENT: "agent_id",
+    ScopeKind.MISSION: "mission_id",
 }
 
 
@@ -27,28 +25,25 @@ def whole(here: Context, scope: ScopeKind, given: str, *, unknown: bool = False,
     if unknown or column is None:
         return given
     try:
-        return resolve(scope.value, given, beginning(here.engine, column, given))
+        return resolve(scope.value, given, beginning(here.kept, "sessions", column, given))
     except NotFound:
         return here.inbox.find(scope, given, hint=hint)
 
 
-def session_in(engine: Engine, given: str) -> str:
+def session_in(kept: Kept, given: str) -> str:
     """The session in the read model with this id or prefix. Raises NotFound and Ambiguous."""
-    return resolve("session", given, beginning(engine, tables.sessions.c.session_id, given))
+    return resolve("session", given, beginning(kept, "sessions", "session_id", given))
 
 
-def decision_in(engine: Engine, given: str) -> Decision:
+def decision_in(kept: Kept, given: str) -> Decision:
     """The decision in the read model with this id or prefix. Raises NotFound and Ambiguous."""
-    table = tables.records.c
-    decision_id = resolve("decision", given, beginning(engine, table.decision_id, given))
-    statement = select(table.body).where(tables.of_topic("interventions"), table.decision_id == decision_id)
-    (body,) = values(engine, statement.limit(1))
-    return Decision.model_validate_json(body)
+    decision_id = resolve("decision", given, beginning(kept, "records", "decision_id", given))
+    return decisions_of(kept, [decision_id])[decision_id]
 
 
-def beginning(engine: Engine, column: Column[str], given: str) -> list[str]:
-    """The id if it exists, else ids with this prefix: only some of many, as they are ambiguous anyway."""
-    same = select(column).where(column == given).limit(1)
-    # Not LIKE, which ignores case in SQLite, nor a range, which depends on PostgreSQL's collation.
-    begin = select(column).where(func.substr(column, 1, len(given)) == given).distinct().limit(SHOWN + 2)
-    return values(engine, same) or values(engine, begin)
+def beginning(kept: Kept, table: str, column: str, given: str) -> list[str]:
+    """The id if it exists, else those with this prefix: only some of many, as they are ambiguous anyway."""
+    for op in ("=", "begins"):
+        if found := kept.values(table, column, (column, op, given), limit=SHOWN + 2):
+            return found
+    return []

@@ -20,11 +20,12 @@ from haltline.console.app import create_app
 from haltline.console.live import Live
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import as_read, reader_of
-from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.sql import Sql
 from haltline.console.read_model.store import empty, open_store, put
 from haltline.console.settings import ConsoleSettings
 from haltline.streams.audit.engine import QueryFailed
 from haltline.streams.audit.reading import TOPICS
+from haltline.streams.history.fold import take_in
 from haltline.streams.intake.connections import Connection, Connections
 from haltline.streams.replay.table_range import TableRange
 from haltline.streams.runtime.health import MetricsServer
@@ -108,7 +109,7 @@ def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int],
             for row in rows:
                 row["topic"], row["partition"] = place
             with engine.begin() as connection:
-                take_in(connection, rows, "")
+                take_in(Sql(connection), rows)
             taken += len(part)
             on_progress(taken)
         with engine.begin() as connection:

@@ -79,6 +79,11 @@ class ApprovalState(StrEnum):
     CANCELLED = "cancelled"
     """The agent's side no longer waits for it."""
 
+    @property
+    def waits(self) -> bool:
+        """Return whether a request in this state can be answered, until it expires."""
+        return self in (ApprovalState.PENDING, ApprovalState.INFO_REQUESTED)
+
 
 WHOLE_SESSION = "the whole session"
 """The action in the request of a session that is frozen until the answer."""

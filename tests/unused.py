@@ -27,9 +27,9 @@ PRODUCT: Final = (
 EVERYTHING: Final = (*PRODUCT, "tests")
 
 REGISTERED: Final = (
-    "@*.command*", "@*.callback*", "@*.get*", "@*.post*", "@*.exception_handler*", "@*.middleware*", "@*.agent*",
-    "@*validator*", "@*serializer*", "@pytest.*", "@rule*", "@invariant*", "@initialize*", "@case*", "@own*",
-    "@family*",
+    "@*.command*", "@*.callback*", "@*.get*", "@*.post*", "@*.delete*", "@*.exception_handler*", "@*.middleware*",
+    "@*.agent*", "@*validator*", "@*serializer*", "@pytest.*", "@rule*", "@invariant*", "@initialize*", "@case*",
+    "@own*", "@family*",
 )  # fmt: skip
 """Decorators whose functions are called by what they register with: commands, routes, models, tests, cases."""
 

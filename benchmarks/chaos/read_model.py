@@ -13,6 +13,7 @@ from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import open_store
 from haltline.console.read_model.topic_bounds import Place
 from haltline.schemas.topics import Topics
+from haltline.streams.history.kept import KEYS
 
 _STUCK_AFTER_S: Final = 60.0
 _SHOWN: Final = 40
@@ -107,4 +108,4 @@ def _content(engine: Engine) -> dict[str, Rows]:
 
 def _known_by(table: Table) -> tuple[str, ...]:
     """Return the key columns of a row: those of `info`, or the primary key."""
-    return table.info.get("key") or tuple(column.name for column in table.primary_key.columns)
+    return KEYS.get(table.name) or tuple(column.name for column in table.primary_key.columns)

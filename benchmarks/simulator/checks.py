@@ -16,8 +16,9 @@ from benchmarks.simulator.poison import is_poison
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, core
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import as_read, reader_of
-from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.sql import Sql
 from haltline.streams.audit.columns import Row
+from haltline.streams.history.fold import take_in
 from haltline.streams.replay.records import LogRecord
 from haltline.streams.runtime.changelog import Claim, Owner
 
@@ -141,7 +142,7 @@ def _read_model(history: "History", broker: Broker) -> verify.Check:
     for row in rows:
         row["topic"] = row["topic"].removeprefix(TOPICS.prefix)
     with anew.begin() as connection:
-        take_in(connection, rows, "")
+        take_in(Sql(connection), rows)
     expected, actual = _content(anew), _content(engine)
     anew.dispose()
     if expected != actual:

@@ -5,7 +5,7 @@ from dataclasses import asdict
 
 import typer
 
-from haltline.cli.answers import operator_of
+from haltline.cli.answers import operator_of, say_left_out
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, ago, print_json, say, say_error
 from haltline.cli.tables import print_table
@@ -21,6 +21,7 @@ def list_requests(at: Cluster, *, everything: bool, as_json: bool) -> None:
     """Print the pending approval requests; exit 1 if there are any."""
     inbox = operator_of(at)
     found = inbox.requests() if everything else inbox.pending()
+    say_left_out(inbox)
     if as_json:
         print_json([asdict(request) for request in found])
     elif found:

@@ -6,15 +6,15 @@ from datetime import timedelta
 import orjson
 import typer
 
-from haltline.cli.answers import operator_of
+from haltline.cli.answers import operator_of, say_left_out
 from haltline.cli.cluster import Cluster
 from haltline.cli.common import Exit, ago, print_json, say, say_error
 from haltline.cli.tables import print_table
 from haltline.schemas.control import CommandKind
 from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
-from haltline.streams.audit.incident import Report
 from haltline.streams.audit.summary import of_incident
+from haltline.streams.history.incident_report import Report
 from haltline.streams.operator.incidents import one_of
 
 _SHOWN_ID = 8
@@ -22,13 +22,15 @@ _SHOWN_ID = 8
 
 def list_incidents(at: Cluster, *, everything: bool, session: str | None, agent: str | None, as_json: bool) -> None:
     """Print the incidents; exit 1 if one is not resolved."""
+    operator = operator_of(at)
     found = [
         record
-        for record in operator_of(at).incidents()
+        for record in operator.incidents()
         if (everything or record.state is not IncidentState.RESOLVED)
         and session in (None, record.session_id)
         and agent in (None, record.agent_id)
     ]
+    say_left_out(operator)
     if as_json:
         print_json([_json(record) for record in found])
     elif found:

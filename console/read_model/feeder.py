@@ -10,7 +10,7 @@ from sqlalchemy import Connection, Engine, select
 from sqlalchemy.exc import OperationalError
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.sql import Sql
 from haltline.console.read_model.store import clear, put
 from haltline.console.read_model.topic_bounds import (
     Mismatch,
@@ -25,6 +25,7 @@ from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import TOPICS, KafkaRecord, Reader
 from haltline.streams.audit.redacting import SECRETS, Redaction
+from haltline.streams.history.fold import take_in
 from haltline.streams.kafka.broker_outage import BrokerOutage
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import (
@@ -318,7 +319,7 @@ class Feeder:
         for row in rows:
             row["topic"], row["partition"] = self._short(row["topic"], row["partition"])
         with self._engine.begin() as connection:
-            take_in(connection, rows, "")
+            take_in(Sql(connection), rows)
             self._advance(connection, records)
         return rows
 

@@ -7,60 +7,48 @@ import orjson
 from sqlalchemy import ColumnElement, Connection, Engine, case, func, or_, select
 
 from haltline.console.read_model import tables
+from haltline.console.read_model.sql import Sql
 from haltline.console.read_model.store import parts
 from haltline.interventions.levels.default_levels import ASK
 from haltline.schemas.control import ControlState, Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.intervention_records import RecordOutcome
+from haltline.streams.history import queries
 
-LIVE_MS: Final = 15 * 60 * 1000
-"""A session counts as live if it was active within this time and has not ended."""
-_DAY_MS: Final = 24 * 3600 * 1000
 _HOUR_MS: Final = 3600 * 1000
 _MINUTE_MS: Final = 60 * 1000
 _STEPS_MS: Final = {1: _MINUTE_MS, 24: 15 * _MINUTE_MS, 168: _HOUR_MS}
 """The length of a step by the number of hours shown."""
 _LEVELS: Final = {level.rank: level.value for level in Level}
 _STANDS: Final = {state: place for place, state in enumerate(("killed", "frozen", "contained", "probation"))}
-_OPEN: Final = ("pending", "info_requested")
 _I: Final = tables.interventions.c
 
 
 def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
     """Counts of sessions, of restrictions, of pending approvals, and of trips by hour of the last day."""
-    sessions, control, approvals = (table.c for table in (tables.sessions, tables.control, tables.approvals))
+    sessions, control = tables.sessions.c, tables.control.c
+    kept = Sql(engine)
+    needs = queries.needs_person(kept, now_ms)
+    waiting = kept.rows("approvals", *queries.waiting(now_ms), order=("expires_ms",), limit=1)
     with engine.connect() as connection:
         ask = connection.execute
-        live = ask(
-            select(func.count()).where(sessions.last_ms > now_ms - LIVE_MS, sessions.ended.is_(False))
-        ).scalar_one()
-        seen, events, cost = ask(
-            select(
-                func.count(),
-                func.coalesce(func.sum(sessions.events), 0),
-                func.coalesce(func.sum(sessions.cost_usd), 0.0),
-            )
-        ).one()
+        cost = func.coalesce(func.sum(sessions.cost_usd), 0.0)
+        seen, events, usd = ask(select(func.count(), func.coalesce(func.sum(sessions.events), 0), cost)).one()
         standing: dict[str, int] = dict(ask(select(control.state, func.count()).group_by(control.state)).all())
-        incidents = ask(select(func.count()).where(tables.incidents.c.open)).scalar_one()
-        waiting, soonest = ask(
-            select(func.count(), func.min(approvals.expires_ms)).where(
-                approvals.state.in_(_OPEN), approvals.expires_ms > now_ms
-            )
-        ).one()
-        hours = _tripped(connection, now_ms - _DAY_MS + 1, (now_ms - _I.time_ms) // _HOUR_MS)
+        hours = _tripped(connection, now_ms - queries.DAY_MS + 1, (now_ms - _I.time_ms) // _HOUR_MS)
     by_hour = [0] * 24
     for hours_ago, count in hours:
         by_hour[23 - min(23, max(0, hours_ago))] += count
     return {
-        "live": live,
+        "live": kept.count("sessions", *queries.live(now_ms)),
         "sessions": seen,
         "events": int(events),
-        "cost_usd": round(float(cost), 6),
+        "cost_usd": round(float(usd), 6),
         "standing": standing,
-        "incidents": incidents,
-        "waiting": waiting,
-        "soonest_expiry_ms": soonest,
+        "incidents": needs.incidents,
+        "waiting": len(needs.waiting),
+        "needs_person": {name: one if isinstance(one, int) else len(one) for name, one in vars(needs).items()},
+        "soonest_expiry_ms": waiting[0]["expires_ms"] if waiting else None,
         "trips_24h": sum(by_hour),
         "trips_by_hour": by_hour,
     }
@@ -144,7 +132,7 @@ def spending(engine: Engine, now_ms: int) -> dict[str, Any]:
 def live(engine: Engine, now_ms: int, limit: int) -> dict[str, Any]:
     """Live sessions, the worst first, grouped by the cause of the worst open incident or of their kill."""
     sessions, control, incidents = tables.sessions.c, tables.control.c, tables.incidents.c
-    held = (sessions.last_ms > now_ms - LIVE_MS, sessions.ended.is_(False))
+    held = (sessions.last_ms > now_ms - queries.LIVE_MS, sessions.ended.is_(False))
     on = (control.scope == "session") & (control.id == sessions.session_id)
     columns = (sessions.session_id, sessions.agent_id, sessions.hardest, sessions.last_ms, control.state)
     # Stopped sessions come first, then those with the highest level.

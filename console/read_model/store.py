@@ -9,6 +9,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
 from haltline.console.read_model import tables
+from haltline.streams.history.kept import KEYS
 
 _T = TypeVar("_T")
 
@@ -54,23 +55,32 @@ def clear(engine: Engine) -> None:
                 connection.execute(delete(table))
 
 
-def put(connection: Connection, table: Table, rows: Sequence[Mapping[str, Any]], *, replace: bool = True) -> None:
-    """Write rows by their key. An existing one is replaced, in the given columns, or else kept.
+def put(
+    connection: Connection,
+    table: Table,
+    rows: Sequence[Mapping[str, Any]],
+    *,
+    replace: bool = True,
+    sums: tuple[str, ...] = (),
+) -> None:
+    """Write rows by their key. Of an existing one the given columns are replaced or kept, and those in `sums` added to.
 
     All rows have the same columns.
     """
     if rows:
-        connection.execute(_put(connection.dialect.name, table, tuple(rows[0]), replace), list(rows))
+        connection.execute(_put(connection.dialect.name, table, tuple(rows[0]), replace, sums), list(rows))
 
 
 @lru_cache(maxsize=128)
-def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool) -> Any:
+def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool, sums: tuple[str, ...]) -> Any:
     """The statement for one row, compiled once; the driver runs it for each row."""
     statement = insert_of(dialect, table)
-    key = table.info.get("key") or [column.name for column in table.primary_key]
-    others = {name: statement.excluded[name] for name in names if name not in key} if replace else {}
-    if others:
-        return statement.on_conflict_do_update(index_elements=key, set_=others)
+    key = KEYS.get(table.name) or [column.name for column in table.primary_key]
+    new = {name: statement.excluded[name] for name in names if name not in key} if replace else {}
+    for name in sums:
+        new[name] += table.c[name]
+    if new:
+        return statement.on_conflict_do_update(index_elements=key, set_=new)
     return statement.on_conflict_do_nothing(index_elements=key)
 
 

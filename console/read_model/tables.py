@@ -21,15 +21,10 @@ from sqlalchemy.types import TypeEngine
 
 from haltline.console.read_model import text_search
 
-SCHEMA_VERSION: Final = 8
+SCHEMA_VERSION: Final = 9
 """A database of another version is recreated."""
 
 metadata = MetaData()
-
-
-def known_by(*names: str) -> dict[str, tuple[str, ...]]:
-    """The columns that identify a row of a table whose primary key is a number for the text search."""
-    return {"key": names}
 
 
 def between(column: ColumnElement[int], first: int | None, last: int | None) -> list[ColumnElement[bool]]:
@@ -118,14 +113,12 @@ sessions = Table(
     *_needed(first_ms=BigInteger),
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("events", Integer, nullable=False, default=0),
-    Column("interventions", Integer, nullable=False, default=0),
     Column("hardest", Integer, nullable=False, default=0),  # rank of the highest level, without asks
     Column("asks", Integer, nullable=False, default=0),
     Column("cost_usd", Float, nullable=False, default=0.0),
     Column("ended", Boolean, nullable=False, default=False),
     Column("targets_until", Text),  # the first target in alphabetical order that `words` lacks; null: none
     _words(),
-    info=known_by("session_id"),
 )
 text_search.keep_index(sessions)
 
@@ -155,7 +148,6 @@ interventions = Table(
     Index("interventions_time", "time_ms", "hidden", "type", "outcome", "risk_level", "level").ddl_if(
         dialect="postgresql"
     ),
-    info=known_by("id"),
 )  # fmt: skip
 text_search.keep_index(interventions, "CASE WHEN {row}.hidden THEN '' ELSE {row}.words END")
 """One row per intervention, as in Agent Sentinel's API; deleted ones are hidden but kept."""
@@ -189,11 +181,11 @@ approvals = Table(
     *_needed(session_id=String),
     Column("agent_id", String, nullable=False, index=True),
     Column("state", String, nullable=False, index=True),
-    *_needed(priority=String, since_ms=BigInteger, expires_ms=BigInteger),
-    Column("said_ms", BigInteger, nullable=False),
-    *_needed(reason=Text, body=Text),
+    *_needed(waits=Boolean, priority=Integer, since_ms=BigInteger, expires_ms=BigInteger, over_ms=BigInteger),
+    Column("whole_session", Boolean, nullable=False),
+    Column("body", Text, nullable=False),
 )
-"""The last decision on each request."""
+"""The last decision on each request; its priority by rank."""
 
 incidents = Table(
     "incidents",
@@ -211,7 +203,6 @@ incidents = Table(
     _words(),
     Column("body", Text, nullable=False),
     Index("incidents_worst", "open", "severity", "level", "last_ms"),
-    info=known_by("incident_id"),
 )
 text_search.keep_index(incidents)
 """The current state of each incident: its record with the highest revision."""
@@ -223,7 +214,6 @@ names = Table(
     *_needed(kind=String, name=String, last_ms=BigInteger),
     _words(),
     UniqueConstraint("kind", "name"),
-    info=known_by("kind", "name"),
 )
 """Each agent, target and tool that an event has named, and the latest time."""
 text_search.keep_index(names)

@@ -1,23 +1,21 @@
 """Counts and sums of interventions by day, updated with every change of a row."""
 
 import hashlib
-from collections.abc import Collection, Mapping, Sequence
-from functools import cache
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Table, bindparam, delete, select, update
+from sqlalchemy import Connection, bindparam, delete, select
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import insert_of, parts, put
+from haltline.console.read_model.store import parts, put
+from haltline.streams.history.session_rows import summable
 
 MS_PER_DAY: Final = 86_400_000
 _I: Final = tables.interventions.c
-_PER_USD: Final = 2.0**30
 # Another console on the same database may write the same rows: the second one counts what the first one left.
 _COUNTED: Final = (
     select(
-        _I.session_id,
         _I.hidden,
         _I.time_ms,
         _I.cost_prevented_usd,
@@ -29,40 +27,13 @@ _COUNTED: Final = (
 )
 
 
-def summable(usd: float) -> float:
-    """The amount rounded to about a billionth of a US dollar.
-
-    Sums of such amounts, up to 8 million dollars, are exact, in any order of additions and subtractions.
-    """
-    return round(usd * _PER_USD) / _PER_USD
-
-
-def put_interventions(
-    connection: Connection, rows: Sequence[Mapping[str, Any]], hidden: Collection[str] = ()
-) -> set[str]:
-    """Write rows of interventions, replacing existing ones. Hidden rows stay hidden; the ids in `hidden` become it.
-
-    Returns the sessions of the new rows and of the replaced ones.
-    """
-    rows = list({row["id"]: row for row in rows}.values())
-    sessions: set[str] = set()
+def put_interventions(connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Write rows of interventions, each of another id, replacing existing ones."""
     for part in parts(rows):
         ids = [row["id"] for row in part]
         before = _counted(connection, ids)
         put(connection, tables.interventions, part)
-        if to_hide := sorted({*ids} & {*hidden}):
-            connection.execute(update(tables.interventions).where(_I.id.in_(to_hide)).values(hidden=True))
-        after = _counted(connection, ids)
-        _count(connection, before, after)
-        sessions.update(row["session_id"] for row in (*before, *after))
-    return sessions
-
-
-def hide(connection: Connection, record_id: str) -> None:
-    """Subtract an intervention from all counts."""
-    before = _counted(connection, [record_id])
-    connection.execute(update(tables.interventions).where(_I.id == record_id).values(hidden=True))
-    _count(connection, before, [])
+        _count(connection, before, part)
 
 
 def _counted(connection: Connection, ids: Sequence[str]) -> list[dict[str, Any]]:
@@ -80,23 +51,8 @@ def _count(connection: Connection, before: Sequence[Mapping[str, Any]], after: S
             change["count"] += by
             change["prevented_usd"] += by * summable(row["cost_prevented_usd"])
     if changed := [one for one in changes.values() if one["count"] or one["prevented_usd"]]:
-        added = _added(connection.dialect.name, tables.tallies, ("count", "prevented_usd"))
-        connection.execute(added, sorted(changed, key=lambda one: one["key"]))
+        put(connection, tables.tallies, sorted(changed, key=lambda one: one["key"]), sums=("count", "prevented_usd"))
     if before:
         for keys in parts(sorted(changes)):
             of_these = tables.tallies.c["key"].in_(keys)
             connection.execute(delete(tables.tallies).where(of_these, tables.tallies.c["count"] == 0))
-
-
-def add_spent(connection: Connection, amounts: Mapping[tuple[int, str], float]) -> None:
-    """Add US dollars that are `summable`, by minute since 1970 and session."""
-    rows = [{"minute": minute, "session_id": of, "cost_usd": usd} for (minute, of), usd in sorted(amounts.items())]
-    if rows:
-        connection.execute(_added(connection.dialect.name, tables.spent, ("cost_usd",)), rows)
-
-
-@cache
-def _added(dialect: str, table: Table, names: tuple[str, ...]) -> Any:
-    insert = insert_of(dialect, table)
-    sums = {name: table.c[name] + insert.excluded[name] for name in names}
-    return insert.on_conflict_do_update(index_elements=list(table.primary_key), set_=sums)

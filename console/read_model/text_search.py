@@ -20,6 +20,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import DBAPIError
 
+from haltline.streams.history.words import plain
+
 log: Final = logging.getLogger("haltline.console")
 
 SHORTEST: Final = 3
@@ -29,20 +31,9 @@ _LATEST: Final = 3_000
 """Rows that are read for a shorter text."""
 
 
-def words_of(*parts: str | None) -> str:
-    """The column `words` of a row that is found by a part of any of these texts."""
-    return "\n".join(lines_of(*parts))
-
-
-def lines_of(*parts: str | None) -> list[str]:
-    """The lines of these texts in the form of the text search: each once, in order, without empty ones."""
-    lines = dict.fromkeys(line for part in parts if part for line in _plain(part).split("\n"))
-    return [line for line in lines if line]
-
-
 def matching(dialect: str, of: Table, part: str, limit: int | None = None) -> Select[Any]:
     """A query of the `n` of rows whose words contain the text; with a limit, of the latest."""
-    n, words, part = of.c.n, of.c.words, _plain(part)
+    n, words, part = of.c.n, of.c.words, plain(part)
     if len(part) < SHORTEST:
         latest = select(n, words).order_by(n.desc()).limit(_LATEST).subquery()
         found = select(latest.c.n).where(latest.c.words.contains(part, autoescape=True)).order_by(latest.c.n.desc())
@@ -94,11 +85,6 @@ def _with_trigrams(of: Table, connection: Connection, **_: Any) -> None:
         log.warning(
             "console: text search of %s reads every row, as there is no %s: %s", of.name, _EXTENSION, refused.orig
         )
-
-
-def _plain(part: str) -> str:
-    """Convert to lower case without NUL, at which SQLite would end a search text."""
-    return part.lower().replace("\x00", "\\x00")
 
 
 def _index(of: Table) -> str:

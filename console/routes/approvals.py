@@ -4,24 +4,22 @@ from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field
-from sqlalchemy import func, select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
 from haltline.console.ids import beginning
-from haltline.console.read_model import tables
-from haltline.console.read_model.store import values
 from haltline.schemas.control import CommandKind
-from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision
+from haltline.schemas.decisions import Approval, ApprovalState, Decision
 from haltline.schemas.findings import Severity
 from haltline.schemas.record import rfc3339
+from haltline.streams.history import queries
+from haltline.streams.history.kept import Where
 from haltline.streams.operator import approval_client
 from haltline.streams.operator.command_factory import now_ms
 from haltline.streams.operator.ids import resolve
 
 router = APIRouter(prefix="/api/v1/approvals", tags=["approvals"], route_class=StrictRoute)
 
-_OPEN = (ApprovalState.PENDING.value, ApprovalState.INFO_REQUESTED.value)
 Word = Literal["approve", "reject", "ask"]
 
 
@@ -78,7 +76,7 @@ def _shown(body: str, at_ms: int) -> Request:
 
 
 def _request(approval: Approval, of: Decision | approval_client.Request, at_ms: int) -> Request:
-    late = approval.state.value in _OPEN and at_ms >= approval.expires
+    late = approval.state.waits and at_ms >= approval.expires
     return Request(
         **approval.model_dump()
         | {
@@ -108,28 +106,16 @@ def list_approvals(
     limit: Limit = 50,
 ) -> RequestList:
     """The requests that match every filter."""
-    table, at_ms = tables.approvals.c, now_ms()
-    held = [] if priority is None else [table.priority == priority.value]
-    is_open = table.state.in_(_OPEN) & (table.expires_ms > at_ms)
-    is_over = (table.state == ApprovalState.EXPIRED.value) | (table.state.in_(_OPEN) & (table.expires_ms <= at_ms))
-    if status is ApprovalState.EXPIRED:
-        held.append(is_over)
-    elif status is not None:
-        held.append((table.state == status.value) & (is_open if status.value in _OPEN else ~is_over))
-    if agent_id is not None:
-        held.append(table.agent_id == agent_id)
-    if open_only:
-        held.append(is_open)
-    if not include_expired:
-        held.append(~is_over)
-    with here.engine.connect() as connection:
-        total = connection.execute(select(func.count()).select_from(tables.approvals).where(*held)).scalar_one()
-        rows = connection.execute(
-            select(table.body, table.priority).where(*held).order_by(table.expires_ms, table.since_ms)
-        ).all()
-    rows = sorted(rows, key=lambda row: (f'"{WHOLE_SESSION}"' not in row[0], -Severity(row[1]).rank))
-    shown = [_shown(body, at_ms) for body, _ in rows[skip : skip + limit]]
-    return RequestList(approvals=shown, total=total, skip=skip, limit=limit)
+    at_ms, is_expired = now_ms(), status is ApprovalState.EXPIRED
+    held: list[Where] = [*queries.waiting(at_ms)] if open_only else []
+    held += [("priority", "=", priority.rank)] if priority is not None else []
+    held += [("agent_id", "=", agent_id)] if agent_id is not None else []
+    held += [("state", "=", status.value)] if status is not None and not is_expired else []
+    if status is not None or not include_expired:
+        held.append(("over_ms", "<=" if is_expired else ">", at_ms))
+    rows = here.kept.rows("approvals", *held, order=queries.URGENT_FIRST, skip=skip, limit=limit)
+    shown = [_shown(row["body"], at_ms) for row in rows]
+    return RequestList(approvals=shown, total=here.kept.count("approvals", *held), skip=skip, limit=limit)
 
 
 @router.get("/pending")
@@ -141,10 +127,9 @@ def pending(here: ContextDep, who: Viewer, limit: Limit = 50) -> RequestList:
 @router.get("/{request_id}", responses=NO_SUCH_ID)
 def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     """One request in its present state. The id may be shortened."""
-    table = tables.approvals.c
-    request_id = resolve("request", request_id, beginning(here.engine, table.request_id, request_id))
-    (body,) = values(here.engine, select(table.body).where(table.request_id == request_id))
-    return _shown(body, now_ms())
+    request_id = resolve("request", request_id, beginning(here.kept, "approvals", "request_id", request_id))
+    (row,) = here.kept.rows("approvals", ("request_id", "=", request_id))
+    return _shown(row["body"], now_ms())
 
 
 class Batch(Reason):

@@ -5,13 +5,10 @@ from typing import Annotated, Any, Final
 import orjson
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, create_model
-from sqlalchemy import select
 
 from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import StrictRoute
 from haltline.console.ids import whole
-from haltline.console.read_model import tables
-from haltline.console.read_model.store import values
 from haltline.schemas.acts import ON_SCOPES, Act
 from haltline.schemas.acts import Field as ActField
 from haltline.schemas.control import CommandKind
@@ -62,8 +59,7 @@ def _answered(answer: CommandResult) -> CommandOutcome:
 @router.get("/control")
 def standing(here: ContextDep, _: Viewer) -> list[JsonObject]:
     """The entries of `control`: all that is killed, frozen, contained or on probation, the oldest first."""
-    table = tables.control.c
-    return [orjson.loads(body) for body in values(here.engine, select(table.body).order_by(table.since_ms, table.key))]
+    return [orjson.loads(row["body"]) for row in here.kept.rows("control", order=("since_ms", "key"))]
 
 
 def _add(act: Act) -> None:

@@ -132,6 +132,19 @@ _LONGEST_S = 7 * 86_400
 Hours = Annotated[Literal["1", "24", "168"], Query(description="The last hour, day or week.")]
 
 
+class NeedsPerson(BaseModel):
+    """How much needs a person; a session may count in several."""
+
+    held: int
+    """Sessions that are held."""
+    killed: int
+    """Sessions that haltline killed within the last day, and about which no operator has sent a command since."""
+    waiting: int
+    """Requests that can be answered now."""
+    incidents: int
+    """Unresolved incidents."""
+
+
 class Overview(BaseModel):
     """Counts of the whole fleet."""
 
@@ -146,6 +159,7 @@ class Overview(BaseModel):
     """Unresolved incidents."""
     waiting: int
     """Approvals that can be answered now."""
+    needs_person: NeedsPerson
     soonest_expiry_ms: int | None
     trips_24h: int
     """Interventions of the last 24 hours above a warning."""

@@ -1,25 +1,64 @@
 """`/api/v1/incidents`: related decisions, the worst first, and operators' commands on them."""
 
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, HTTPException, Path
+from fastapi import APIRouter, Depends, HTTPException, Path, Query
 from pydantic import BaseModel, Field
 
 from haltline.console.context import TAKEN_IN_WITHIN_S, ContextDep, OperatorClient, Viewer
-from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute
-from haltline.console.read_model import incidents as kept
-from haltline.console.read_model.history import decisions_of, until
+from haltline.console.http.routing import NO_SUCH_ID, From, Limit, Page, Skip, StrictRoute, Until
 from haltline.schemas.control import CommandKind
-from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.decisions import Level, ScopeKind
+from haltline.schemas.findings import Severity
+from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import JsonObject, rfc3339
-from haltline.streams.audit.incident import Report, stop_of, whole
+from haltline.streams.history import queries
+from haltline.streams.history.incident_report import Report
+from haltline.streams.history.kept import Where
 
 router = APIRouter(prefix="/api/v1/incidents", tags=["incidents"], route_class=StrictRoute)
 
 IncidentId = Annotated[
     str, Path(min_length=1, max_length=256, description="The incident's id or its beginning, or the id of its report.")
 ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IncidentFilter:
+    """A filter of incidents; None: any. Its fields are the parameters of the route that lists them."""
+
+    session_id: str | None = None
+    """The incident's own session, or the last one that it counted."""
+    agent_id: str | None = None
+    start_ms: From = None
+    """Time of the last decision."""
+    end_ms: Until = None
+    state: Annotated[list[IncidentState] | None, Query(description="Any of these.")] = None
+    open_only: Annotated[bool, Query(description="Only those that are not resolved.")] = False
+    scope: ScopeKind | None = None
+    scope_id: str | None = None
+    cause: Annotated[str | None, Query(description="The rule, or what else it is about.")] = None
+    level: Annotated[Level | None, Query(description="At least this level.")] = None
+    severity: Annotated[Severity | None, Query(description="At least this severe.")] = None
+    assignee: Annotated[str | None, Query(description="Its assignee; empty: not assigned.")] = None
+
+    def where(self) -> list[Where]:
+        """The conditions of the filter."""
+        level, severity = (None if one is None else one.rank for one in (self.level, self.severity))
+        held: list[Where] = [
+            (column, op, value)
+            for column, op, value in (
+                ("session_id", "=", self.session_id), ("agent_id", "=", self.agent_id), ("scope", "=", self.scope),
+                ("scope_id", "=", self.scope_id), ("cause", "=", self.cause), ("state", "in", self.state),
+                ("last_ms", ">=", self.start_ms), ("last_ms", "<=", self.end_ms), ("level", ">=", level),
+                ("severity", ">=", severity), ("assignee", "=", self.assignee or None),
+            )
+            if value is not None
+        ]  # fmt: skip
+        held += [queries.OPEN] if self.open_only else []
+        return held + ([("assignee", "none", None)] if self.assignee == "" else [])
 
 
 class Incident(IncidentRecord):
@@ -74,13 +113,16 @@ class IncidentActionResult(BaseModel):
 def incidents(
     here: ContextDep,
     _: Viewer,
-    filters: Annotated[kept.IncidentFilter, Depends()],
+    filters: Annotated[IncidentFilter, Depends()],
     skip: Skip = 0,
     limit: Limit = 50,
 ) -> IncidentList:
     """The incidents that match every filter, the worst first; dates are those of the last decision."""
-    found, total = kept.page(here.engine, filters, skip, limit)
-    return IncidentList(incidents=_shown(here, found), total=total, skip=skip, limit=limit)
+    where = filters.where()
+    found = queries.incidents(here.kept, *where, skip=skip, limit=limit)
+    return IncidentList(
+        incidents=_shown(here, found), total=here.kept.count("incidents", *where), skip=skip, limit=limit
+    )
 
 
 @router.get("/{incident_id}", responses=NO_SUCH_ID)
@@ -95,7 +137,7 @@ def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change
     found = _one(here, incident_id)
     return [
         Change(**record.model_dump() | {"time": rfc3339(record.changed_at)})
-        for record in kept.history(here.engine, found.incident_id) or [found]
+        for record in queries.revisions(here.kept, found.incident_id) or [found]
     ]
 
 
@@ -103,11 +145,10 @@ def history(here: ContextDep, _: Viewer, incident_id: IncidentId) -> list[Change
 def report(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Report:
     """The whole report: timeline, impact, root cause, advice and the last 50 actions before the hardest decision."""
     found = _one(here, incident_id)
-    events, decisions = until(here.engine, found.session_id or found.scope_id, found.changed_at)
-    stop = stop_of(decisions, found)
-    if stop is None:
+    whole = queries.report(here.kept, found, found.session_id or found.scope_id)
+    if whole is None:
         raise HTTPException(404, f"incident {incident_id}: expected decisions that are still known, got none")
-    return whole(stop, decisions, events)
+    return whole
 
 
 @router.post("/{incident_id}/{word}", responses=NO_SUCH_ID)
@@ -133,7 +174,7 @@ def act(
 
 
 def _one(here: ContextDep, name: str) -> IncidentRecord:
-    found = kept.find(here.engine, name)
+    found = queries.incidents_named(here.kept, name)
     if not found:
         raise HTTPException(404, f"incident {name}: not found")
     if len(found) > 1:
@@ -142,9 +183,9 @@ def _one(here: ContextDep, name: str) -> IncidentRecord:
 
 
 def _shown(here: ContextDep, records: list[IncidentRecord]) -> list[Incident]:
-    decisions = decisions_of(here.engine, (record.decision_id for record in records))
+    decisions = queries.decisions_of(here.kept, (record.decision_id for record in records))
     unnamed = [record.decision_id for record in records if record.target is None]
-    evident = kept.targets_of(here.engine, [decisions[name] for name in unnamed if name in decisions])
+    evident = queries.targets_of(here.kept, [decisions[name] for name in unnamed if name in decisions])
     shown = []
     for record in records:
         decision = decisions.get(record.decision_id)

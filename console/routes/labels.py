@@ -8,11 +8,12 @@ from pydantic import BaseModel, Field
 from haltline.console.context import ContextDep, OperatorClient, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, StrictRoute
 from haltline.console.ids import decision_in, whole
-from haltline.console.read_model.history import decisions_of, hint_effectiveness, labels_of
+from haltline.console.read_model.history import hint_effectiveness, labels_of
 from haltline.detectors import PATTERNS
 from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.record import rfc3339
 from haltline.schemas.removed_rules import REMOVED
+from haltline.streams.history.queries import decisions_of
 from haltline.streams.replay.label_precision import by_rule
 
 router = APIRouter(prefix="/api/v1", tags=["labels"], route_class=StrictRoute)
@@ -101,7 +102,7 @@ class Precision(BaseModel):
 def precision(here: ContextDep, _: Viewer) -> Precision:
     """The quality of each rule, by the operators' labels of its decisions; the last label of a decision counts."""
     labels = labels_of(here.engine)
-    decisions = decisions_of(here.engine, (one.decision_id for one in labels if one.decision_id is not None))
+    decisions = decisions_of(here.kept, (one.decision_id for one in labels if one.decision_id is not None))
     rule_of = {name: decision.detector for name, decision in decisions.items()}
     return Precision(
         rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions.values())],
@@ -125,7 +126,7 @@ def precision(here: ContextDep, _: Viewer) -> Precision:
 @router.post("/decisions/{decision_id}/label", responses=NO_SUCH_ID)
 def label(here: ContextDep, who: OperatorClient, decision_id: str, body: LabelRequest) -> LabelResult:
     """Labels whether a rule's decision was right, without changing it. An operator's own kill has no rule: 409."""
-    decision = decision_in(here.engine, decision_id)
+    decision = decision_in(here.kept, decision_id)
     answer = here.inbox.label(decision, body.label, by=who.name, reason=body.reason)
     return LabelResult(command_id=answer.command.command_id, answered=answer.answered)
 

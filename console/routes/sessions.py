@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, HTTPException, Query, Response
 from pydantic import BaseModel
-from sqlalchemy import case, func, select
+from sqlalchemy import Connection, Select, case, func, select
 
 from haltline.console.context import ContextDep, Viewer
 from haltline.console.http.routing import NO_SUCH_ID, Limit, Page, Skip, StrictRoute, answer
@@ -154,6 +154,15 @@ def _columns() -> Any:
     return select(sessions, control.c.state).outerjoin(control, on)
 
 
+def _shown(connection: Connection, rows: Select[Any]) -> list[Session]:
+    """The sessions of these rows, in their order; interventions are counted of those that are shown."""
+    chosen, interventions = rows.subquery(), tables.interventions.c
+    counted = (interventions.session_id == chosen.c.session_id, interventions.hidden.is_(False))
+    number = select(func.count()).where(*counted).scalar_subquery().label("interventions")
+    ordered = select(chosen, number).order_by(chosen.c.last_ms.desc(), chosen.c.session_id)
+    return [_session(row) for row in connection.execute(ordered).mappings()]
+
+
 def _session(row: Any) -> Session:
     fields = dict(row)
     return Session(
@@ -193,11 +202,9 @@ def list_sessions(
     if search:
         columns = columns.where(table.n.in_(matching(here.engine.dialect.name, tables.sessions, search)))
     with here.engine.connect() as connection:
-        total = connection.execute(select(func.count()).select_from(columns.subquery())).scalar_one()
-        rows = connection.execute(
-            columns.order_by(table.last_ms.desc(), table.session_id).offset(skip).limit(limit)
-        ).mappings()
-        found = [_session(row) for row in rows]
+        total = connection.execute(columns.with_only_columns(func.count())).scalar_one()
+        latest = columns.order_by(table.last_ms.desc(), table.session_id).offset(skip).limit(limit)
+        found = _shown(connection, latest)
     return answer(SessionList(sessions=found, total=total, skip=skip, limit=limit))
 
 
@@ -211,9 +218,9 @@ def story(
 ) -> Response:
     """A session and its story: events, findings, decisions, feedback and commands. The id may be shortened."""
     table = tables.records.c
-    session_id = session_in(here.engine, session_id)
+    session_id = session_in(here.kept, session_id)
     with here.engine.connect() as connection:
-        row = connection.execute(_columns().where(tables.sessions.c.session_id == session_id)).mappings().one()
+        (session,) = _shown(connection, _columns().where(tables.sessions.c.session_id == session_id))
         # Incidents are requested separately: a row for each trip adds nothing here.
         held = (table.session_id == session_id) & (table.topic != "incidents")
         total = connection.execute(select(func.count()).select_from(tables.records).where(held)).scalar_one()
@@ -222,7 +229,7 @@ def story(
             select(tables.records).where(held).order_by(*order).offset(skip).limit(limit)
         ).mappings()
         shown = [_step(one) for one in steps]
-    return answer(Story(session=_session(row), steps=shown, total=total, skip=skip, limit=limit))
+    return answer(Story(session=session, steps=shown, total=total, skip=skip, limit=limit))
 
 
 def _step(row: Any) -> Step:

@@ -11,11 +11,14 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.record import Record
-from haltline.streams.audit.incident import Report, stop_of, whole
+from haltline.schemas.topics import LAYOUT
 from haltline.streams.audit.query import literal, open_query
 from haltline.streams.audit.reading import headers_of
+from haltline.streams.history import queries
+from haltline.streams.history.fold import take_in
+from haltline.streams.history.incident_report import Report
+from haltline.streams.history.kept import Memory
 from haltline.streams.operator.ids import NotFound, resolve
 
 _KINDS: Final = ", ".join(literal(kind.value) for kind in Kind)
@@ -33,28 +36,21 @@ class Archive:
         """Return every decision, by time on the broker; `where` is SQL over the table's columns. Raises QueryFailed."""
         return _once(self._records(Decision, "\"kind\" = 'decision'", where), lambda one: one.decision_id)
 
-    def incidents(self, beginning: str) -> dict[str, IncidentRecord]:
-        """Return the newest record of each incident whose id begins so, by id. Raises QueryFailed."""
-        newest: dict[str, IncidentRecord] = {}
-        where = f'starts_with("event_id", {literal(beginning)})'
-        for record in self._records(IncidentRecord, "\"topic\" LIKE '%incidents'", where):
-            if record.stands_over(newest.get(record.incident_id)):
-                newest[record.incident_id] = record
-        return newest
-
     def report(self, given: str) -> Report:
         """Return the report of the incident with this id or prefix; of a session by its id, that of its last kill.
 
         Raises NotFound, Ambiguous, QueryFailed.
         """
-        incidents = self.incidents(given)
-        record = incidents[resolve("incident", given, incidents)] if incidents else None
+        history = Memory()
+        self._fold(history, f'"topic" LIKE \'%incidents\' AND starts_with("event_id", {literal(given)})')
+        known = {record.incident_id: record for record in queries.incidents(history)}
+        record = known[resolve("incident", given, known)] if known else None
         session_id = given if record is None else record.session_id or record.scope_id
-        decisions = self.decisions(f'"session_id" = {literal(session_id)}')
-        stop = stop_of(decisions, record)
-        if stop is None:
+        self._fold(history, f'"session_id" = {literal(session_id)} AND "topic" NOT LIKE \'%incidents\'')
+        report = queries.report(history, record, session_id)
+        if report is None:
             raise NotFound(f"{given}: expected an incident with decisions, or a session that was killed, got none")
-        return whole(stop, decisions, self.events_of([session_id])[session_id])
+        return report
 
     def labelled(self) -> list[Decision]:
         """Return the decisions that operators labelled. Raises QueryFailed."""
@@ -85,6 +81,17 @@ class Archive:
         )
         names = (row["session_id"] for row in rows)
         return nsmallest(most, (n for n in names if n not in besides), key=lambda name: _drawn(name, seed))
+
+    def _fold(self, history: Memory, where: str) -> None:
+        """Add the records to a history, each once, though several sinks may have written it."""
+        names = ("topic", "partition", "offset", "timestamp_ms", "key", "headers", "raw")
+        columns = ", ".join(f'"{name}"' for name in names)
+        order = '"timestamp_ms", "topic", "partition", "offset"'
+        sql = f'SELECT DISTINCT {columns} FROM audit WHERE "decode_error" IS NULL AND {where} ORDER BY {order}'
+        # The table may have topics of several prefixes: the order replaces the places.
+        rows = ({**row, "partition": 0, "offset": number} for number, row in enumerate(self._query.iter_rows(sql)))
+        topics = [layout.name for layout in LAYOUT]
+        take_in(history, [{**row, "topic": next(n for n in topics if row["topic"].endswith(n))} for row in rows])
 
     def _events(self, column: str, ids: Sequence[str]) -> Iterator[ActionEvent]:
         for first in range(0, len(ids), _AT_ONCE):

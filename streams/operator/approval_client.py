@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -9,6 +10,7 @@ from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, ScopeKind
 from haltline.schemas.record import rfc3339
+from haltline.streams.history import queries
 from haltline.streams.operator.command_factory import NotAllowed, make_command, now_ms
 from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.incidents import Incidents
@@ -16,7 +18,7 @@ from haltline.streams.operator.incidents import Incidents
 LONGEST_S: Final = 86_400
 """The lifetime limit of a request, in seconds: older decisions need not be read."""
 
-_OPEN = frozenset({ApprovalState.PENDING, ApprovalState.INFO_REQUESTED})
+_WITH_REQUEST: Final = b'"approval"'
 _POLL_S = 0.1
 
 
@@ -33,7 +35,7 @@ class Request:
 
     def is_open(self, now_ms: int) -> bool:
         """Return whether it can still be answered."""
-        return self.approval.state in _OPEN and now_ms < self.approval.expires
+        return self.approval.state.waits and now_ms < self.approval.expires
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,10 +57,11 @@ class ApprovalClient(Incidents):
     """The operator's client for approvals and incidents."""
 
     def requests(self) -> list[Request]:
-        """Return every request of the last day, the most urgent first, then the longest waiting."""
-        with self._reader(self._topics.interventions, since_ms=now_ms() - LONGEST_S * 1000) as reader:
-            found = fold(message.value() for message in reader.to_end())
-        return sorted(found, key=lambda r: (-r.approval.priority.rank, r.approval.since))
+        """Return every request of the last day: held sessions, then the most urgent, then those that expire first."""
+        since_ms = now_ms() - LONGEST_S * 1000
+        history = self._history(self._topics.interventions, since_ms=since_ms, holding=_WITH_REQUEST)
+        rows = history.rows("approvals", order=queries.URGENT_FIRST)
+        return [request for row in rows if (request := _request(row["body"].encode())) is not None]
 
     def pending(self) -> list[Request]:
         """Return the requests that can be answered now."""
@@ -128,7 +131,7 @@ class ApprovalClient(Incidents):
             sent_at = time.monotonic()
             while len(after) < len(requests) and time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
-                for record in fold([message.value()] if message is not None else []):
+                if (record := None if message is None else _request(message.value())) is not None:
                     command_of = commands.get(record.approval.request_id)
                     if command_of is not None and _shows(record.approval, command_of):
                         after[record.approval.request_id] = record
@@ -140,25 +143,21 @@ class ApprovalClient(Incidents):
         ]
 
 
-def fold(values: Iterable[bytes | None]) -> list[Request]:
-    """Return the latest state of each request, from encoded decisions in order."""
-    found: dict[str, Request] = {}
-    for value in values:
-        if value is None or b'"approval"' not in value:
-            continue
-        try:
-            decision = wire.decode(Decision, value)
-        except wire.InvalidRecord:
-            continue
+def _request(value: bytes | None) -> Request | None:
+    """Return the request in a decision; None: it has none."""
+    if value is None or _WITH_REQUEST not in value:
+        return None
+    with suppress(wire.InvalidRecord):
+        decision = wire.decode(Decision, value)
         if decision.approval is not None:
-            found[decision.approval.request_id] = Request(
+            return Request(
                 approval=decision.approval,
                 session_id=decision.session_id,
                 agent_id=decision.agent_id,
                 reason=decision.reason,
                 incident_id=decision.incident_id,
             )
-    return list(found.values())
+    return None
 
 
 def _shows(approval: Approval, command: Command) -> bool:
@@ -180,7 +179,7 @@ def _closed(kind: CommandKind, approval: Approval, by: str) -> str:
     """Return why it can no longer be answered."""
     words = {CommandKind.APPROVE: "already approved by you; ", CommandKind.REJECT: "already rejected by you; "}
     already = words[kind] if _command_of(by.strip(), kind, approval) else ""
-    state = ApprovalState.EXPIRED if approval.state in _OPEN else approval.state
+    state = ApprovalState.EXPIRED if approval.state.waits else approval.state
     names = approval.rejected_by if state is ApprovalState.REJECTED else approval.approved_by
     if state is ApprovalState.EXPIRED:
         outcome = f"it expired at {rfc3339(approval.expires)}"

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import islice
 from typing import Any
 
 from confluent_kafka import KafkaException, TopicPartition
@@ -21,8 +22,11 @@ from haltline.schemas.control import Batch, Command, CommandKind, ControlRecord,
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.problems import problem_of
 from haltline.schemas.topics import SETS_KEY, Topics
+from haltline.streams.history.fold import row_of, take_in
+from haltline.streams.history.kept import Memory
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader, Unreachable, bounds, open_consumer, partitions_of
+from haltline.streams.kafka.log_record import record_of
 from haltline.streams.kafka.produce import produce_confirmed
 from haltline.streams.operator.command_factory import (
     MISSED,
@@ -38,6 +42,7 @@ from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.known_sessions import HINT, KnownSessions
 
 _POLL_S = 0.1
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +94,8 @@ class Operator:
         self._topics = topics or Topics()
         self._group = group
         self._within_s = answer_within_s
+        self.left_out: dict[str, int] = {}
+        """How many rows the last answer left out, by table: those that changed longest ago."""
 
     def find(self, scope: ScopeKind, given: str, *, hint: str = HINT) -> str:
         """Return the full id for a prefix; a tool, a target or the fleet is returned unchanged.
@@ -192,6 +199,16 @@ class Operator:
             raise Unreachable(f"group {self._group}: expected its committed offsets, got {failed}") from failed
         finally:
             consumer.close()
+
+    def _history(self, *topics: str, since_ms: int | None = None, holding: bytes = b"") -> Memory:
+        """Return what the records of these topics make, in memory; `holding`: only records that contain this text."""
+        history = Memory()
+        with self._reader(*topics, since_ms=since_ms) as reader:
+            records = (record_of(message) for message in reader.to_end() if holding in (message.value() or b""))
+            while some := list(islice(records, _AT_ONCE)):
+                take_in(history, [row_of(record) for record in some], self._topics.prefix)
+        self.left_out = dict(history.left_out)
+        return history
 
     def _reader(self, *topics: str, from_beginning: bool = True, since_ms: int | None = None) -> LogReader:
         return LogReader(self._bootstrap, topics, client=self._client, from_beginning=from_beginning, since_ms=since_ms)

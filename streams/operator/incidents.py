@@ -10,8 +10,8 @@ from confluent_kafka import TopicPartition
 
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.streams.history import queries
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed, make_command, now_ms
 from haltline.streams.operator.ids import resolve
@@ -37,16 +37,12 @@ class Incidents(Operator):
 
     def incidents(self) -> list[IncidentRecord]:
         """Return the latest revision of each incident of the topic, the worst first."""
-        with self._reader(self._topics.incidents) as reader:
-            return worst_first(fold(message.value() for message in reader.to_end()).values())
+        return queries.incidents(self._history(self._topics.incidents))
 
     def history(self, incident_id: str) -> list[IncidentRecord]:
-        """Return all published revisions of an incident. Raises as `incident`."""
-        with self._reader(self._topics.incidents) as reader:
-            records = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
-        found = one_of(worst_first(last_revisions(records).values()), incident_id)
-        by_revision = {record.revision: record for record in records if record.incident_id == found.incident_id}
-        return [record for _, record in sorted(by_revision.items())]
+        """Return all published revisions of an incident. Raises as `one_of`."""
+        history = self._history(self._topics.incidents)
+        return queries.revisions(history, one_of(queries.incidents(history), incident_id).incident_id)
 
     def act(
         self,
@@ -94,32 +90,6 @@ def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
     """Return the incident with this id or prefix. Raises NotFound if there is none, Ambiguous if there are several."""
     by_id = {record.incident_id: record for record in known}
     return by_id[resolve("incident", name, by_id, hint="see: haltline incidents")]
-
-
-def fold(values: Iterable[bytes | None]) -> dict[str, IncidentRecord]:
-    """Return the latest revision of each incident by id, from encoded records in any order."""
-    return last_revisions(record for value in values if (record := _read(value)) is not None)
-
-
-def worst_first(records: Iterable[IncidentRecord]) -> list[IncidentRecord]:
-    """Return the records sorted: open ones first, then by severity, level and last decision."""
-    return sorted(records, key=_how_bad, reverse=True)
-
-
-def _how_bad(record: IncidentRecord) -> tuple[bool, int, int, int]:
-    severity: Severity | None = record.severity
-    rank = -1 if severity is None else severity.rank
-    return record.state is not IncidentState.RESOLVED, rank, record.level.rank, record.last_at
-
-
-def last_revisions(records: Iterable[IncidentRecord]) -> dict[str, IncidentRecord]:
-    """Return the latest revision of each incident by id, from records in any order."""
-    last: dict[str, IncidentRecord] = {}
-    for record in records:
-        known = last.get(record.incident_id)
-        if record.stands_over(known):
-            last[record.incident_id] = record
-    return last
 
 
 def _read(value: bytes | None) -> IncidentRecord | None:

@@ -7,12 +7,13 @@ from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
 from haltline.console.routes.interventions import NewIntervention
-from haltline.schemas.decisions import Decision
-from haltline.streams.audit.records import records_of
+from haltline.schemas.intervention_records import InterventionRecord
+from haltline.streams.history.fold import take_in
+from haltline.streams.history.kept import Memory
 from tests.builders import cases
 from tests.console.counted_records import statistics
 from tests.console.serving import LOOP, bearer, tell
-from tests.console.topics import messages_of
+from tests.console.topics import messages_of, rows
 from tests.streams.engine.test_groups import delete, event, spends
 
 NIGHT = messages_of([spends(0, "a", 0.5), *LOOP])
@@ -28,8 +29,9 @@ def console(console: TestClient) -> TestClient:
 
 
 def test_what_was_intervened_is_listed_filtered_and_reported_in_whole(client: TestClient) -> None:
-    decisions = [record for _, _, record in NIGHT if isinstance(record, Decision)]
-    expected = records_of(decisions, {event.event_id: event for event in LOOP})
+    history = Memory()
+    take_in(history, rows(NIGHT), "haltline.")
+    expected = [InterventionRecord.model_validate_json(row["body"]) for row in history.rows("interventions")]
     loops = {"type": "loop_detected", "risk_level": "critical", **BEFORE}
     page = client.get("/api/v1/interventions", params=loops).json()
     (one,) = page["interventions"]

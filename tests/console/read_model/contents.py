@@ -6,9 +6,10 @@ from typing import Any
 from sqlalchemy import Engine, select
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.sql import Sql
 from haltline.console.read_model.store import clear
 from haltline.streams.audit.columns import Row
+from haltline.streams.history.fold import take_in
 
 
 def of_batches(engine: Engine, batches: Iterable[Iterable[Row]]) -> dict[str, list[dict[str, Any]]]:
@@ -16,7 +17,7 @@ def of_batches(engine: Engine, batches: Iterable[Iterable[Row]]) -> dict[str, li
     clear(engine)
     for batch in batches:
         with engine.begin() as connection:
-            take_in(connection, list(batch), "haltline.")
+            take_in(Sql(connection), list(batch), "haltline.")
     return contents(engine)
 
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import Engine
 
-from haltline.console.read_model import session_rows
 from haltline.console.read_model.store import open_store
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Approval, ApprovalState, Decision, Level, ScopeKind
@@ -20,6 +19,9 @@ from haltline.schemas.record import Record
 from haltline.schemas.topics import Topics
 from haltline.streams.audit.columns import Row
 from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.history import session_rows
+from haltline.streams.history.fold import take_in
+from haltline.streams.history.kept import KEYS, Memory
 from tests.builders import at
 from tests.console.databases import database
 from tests.console.read_model.contents import of_batches
@@ -76,6 +78,14 @@ def is_the_same_in_any_order(engine: Engine, sent: Sequence[Sent], data: st.Data
     expected = of_batches(engine, [[row for kept in log.values() for row in kept]])
     for name, found in of_batches(engine, data.draw(readings(log))).items():
         assert found == expected[name], name
+    memory = Memory()
+    for batch in data.draw(readings(log)):
+        take_in(memory, list(batch), "haltline.")
+    for name, key in KEYS.items():
+        kept, stored = (
+            {tuple(row[of] for of in key): row for row in some} for some in (memory.rows(name), expected[name])
+        )
+        assert kept == stored, name
 
 
 events = st.builds(
@@ -94,7 +104,7 @@ events = st.builds(
 )
 approvals = st.builds(
     Approval,
-    request_id=ids,
+    request_id=st.just("1"),
     nonce=ids,
     parameters=ids,
     state=st.sampled_from(ApprovalState),
@@ -117,8 +127,16 @@ decisions = st.builds(
     approval=st.none() | approvals,
     cost_prevented_usd=usd,
     incident=st.none() | st.builds(Incident, incident_id=st.just("report"), summary=names, root_cause=names),
-).map(lambda decision: decision.model_copy(update={"level": LEVELS[ord(decision.decision_id[-1]) % len(LEVELS)]}))
-"""A decision that is sent again has its level: the id is made of what it is about."""
+).map(
+    lambda decision: decision.model_copy(
+        update={
+            "level": LEVELS[ord(decision.decision_id[-1]) % len(LEVELS)],
+            "approval": decision.approval
+            and decision.approval.model_copy(update={"request_id": f"of {decision.session_id}"}),
+        }
+    )
+)
+"""A decision that is sent again has its level, and a request is of one session: ids are made of what they are about."""
 foreign = st.builds(
     InterventionRecord,
     id=st.sampled_from(["int_1", "r1", "r2"]),

@@ -7,8 +7,7 @@ import pytest
 from sqlalchemy import Engine
 
 from haltline.console.read_model import fleet
-from haltline.console.read_model.incidents import targets_of
-from haltline.console.read_model.projection import take_in
+from haltline.console.read_model.sql import Sql
 from haltline.console.read_model.store import open_store
 from haltline.console.routes.fleet import limits_of
 from haltline.schemas.decisions import Decision
@@ -16,6 +15,8 @@ from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.intervention_records import RecordOutcome
 from haltline.schemas.policy import Policy
+from haltline.streams.history.fold import take_in
+from haltline.streams.history.queries import targets_of
 from haltline.streams.policy.loader import parse_policy
 from tests.builders import cases
 from tests.console.databases import database
@@ -72,7 +73,7 @@ def taken(tmp_path_factory: pytest.TempPathFactory) -> tuple[Engine, list[Said]]
     engine = open_store(database(tmp_path_factory.mktemp("taken")))
     said = [*acts("calm", errors=1), *acts("loop", target="asset_id=a"), *acts("bare")]
     with engine.begin() as connection:
-        take_in(connection, rows(said), "haltline.")
+        take_in(Sql(connection), rows(said), "haltline.")
     return engine, said
 
 
@@ -93,7 +94,7 @@ def test_what_is_spent_live_and_touched_is_that_of_the_sessions_and_their_incide
     cut = fleet.live(engine, NOW_MS, 1)
     assert (cut["total"], [len(group["sessions"]) for group in cut["groups"]]) == (3, [1])
     decisions = [one for _, _, one in said if isinstance(one, Decision) and one.detector]
-    targets = targets_of(engine, decisions)
+    targets = targets_of(Sql(engine), decisions)
     of_sessions = {(one.session_id, *targets[one.decision_id]) for one in decisions}
     assert of_sessions == {("loop", "asset_id=a"), ("bare", "asset_id=bare")}
 

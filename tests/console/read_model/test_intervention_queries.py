@@ -13,10 +13,10 @@ from sqlalchemy import Engine, func, select
 
 from haltline.console.read_model import intervention_queries, tables
 from haltline.console.read_model.intervention_queries import InterventionFilter
-from haltline.console.read_model.intervention_rows import intervention_row
 from haltline.console.read_model.store import open_store
-from haltline.console.read_model.tallies import MS_PER_DAY, hide, put_interventions
+from haltline.console.read_model.tallies import MS_PER_DAY, put_interventions
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.streams.history.intervention_rows import intervention_row
 from tests.console.counted_records import statistics
 from tests.console.databases import database
 
@@ -60,10 +60,9 @@ def made() -> list[InterventionRecord]:
     return [record(number, time_ms, rng) for number, time_ms in enumerate(times)]
 
 
-def keep(engine: Engine, records: Sequence[InterventionRecord]) -> None:
+def keep(engine: Engine, records: Sequence[InterventionRecord], *, hidden: bool = False) -> None:
     with engine.begin() as connection:
-        rows = [intervention_row(one) | {"event_id": None, "request_id": None} for one in records]
-        put_interventions(connection, rows)
+        put_interventions(connection, [intervention_row(one) | {"hidden": hidden} for one in records])
 
 
 @pytest.fixture(scope="module")
@@ -136,19 +135,15 @@ def test_what_is_hidden_or_recreated_is_counted_as_it_is_now(tmp_path: Path) -> 
     other = open_store(database(tmp_path))
     records = made()[:20]
     keep(other, records)
-    with other.begin() as connection:
-        for number in range(5):
-            hide(connection, f"int_{number}")
-        hide(connection, "int_0")
-        hide(connection, "nothing of this id")
-    changed = [one.model_copy(update={"outcome": RecordOutcome.BLOCKED}) for one in records[:10]]
-    keep(other, [*changed, *changed])
-    now = [*changed[5:], *records[10:]]
+    keep(other, records[:5], hidden=True)
+    keep(other, records[:1], hidden=True)
+    changed = [one.model_copy(update={"outcome": RecordOutcome.BLOCKED}) for one in records[5:10]]
+    keep(other, changed)
+    keep(other, changed)
+    now = [*changed, *records[10:]]
     assert intervention_queries.statistics(other, InterventionFilter())["by_outcome"] == statistics(now)["by_outcome"]
     assert intervention_queries.page(other, InterventionFilter(), 0, 1).total == len(now)
-    for number in range(20):
-        with other.begin() as connection:
-            hide(connection, f"int_{number}")
+    keep(other, records, hidden=True)
     with other.connect() as connection:
         assert connection.execute(select(func.count()).select_from(tables.tallies)).scalar_one() == 0
     other.dispose()

@@ -5,12 +5,12 @@ from sqlalchemy import Engine
 
 from haltline.console.read_model import intervention_queries, tables, text_search
 from haltline.console.read_model.intervention_queries import InterventionFilter, page
-from haltline.console.read_model.intervention_rows import intervention_row
 from haltline.console.read_model.store import clear, empty, put
-from haltline.console.read_model.tallies import hide, put_interventions
-from haltline.console.read_model.text_search import words_of
+from haltline.console.read_model.tallies import put_interventions
 from haltline.console.routes.search import search
 from haltline.schemas.intervention_records import InterventionRecord, RecordOutcome, RecordType, RiskLevel
+from haltline.streams.history.intervention_rows import intervention_row
+from haltline.streams.history.words import words_of
 
 REASONS = (
     "3 deletes on asset_id=fact_sales in 12s",
@@ -32,8 +32,8 @@ def record(number: int, reason: str) -> InterventionRecord:
     )  # fmt: skip
 
 
-def keep(engine: Engine, *records: InterventionRecord) -> None:
-    rows = [intervention_row(one) | {"event_id": None, "request_id": None} for one in records]
+def keep(engine: Engine, *records: InterventionRecord, hidden: bool = False) -> None:
+    rows = [intervention_row(one) | {"hidden": hidden} for one in records]
     with engine.begin() as connection:
         put_interventions(connection, rows)
 
@@ -77,9 +77,7 @@ def test_what_contains_a_text_is_found(searched: Engine) -> None:
 def test_what_was_changed_or_hidden_is_found_as_it_is_now(searched: Engine) -> None:
     keep(searched, record(0, "fact_returns"))
     assert (found(searched, "fact_sales"), found(searched, "fact_returns")) == ([], ["int_0000"])
-    with searched.begin() as connection:
-        hide(connection, "int_0000")
-    keep(searched, record(0, "fact_returns"))
+    keep(searched, record(0, "fact_returns"), hidden=True)
     assert found(searched, "fact_returns") == []
     clear(searched)
     assert found(searched, "deletes") == []

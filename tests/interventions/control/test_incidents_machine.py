@@ -21,7 +21,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from sqlalchemy import Engine, create_engine, select
 
 from haltline.console.read_model import tables
-from haltline.console.read_model.incidents import put_incidents
+from haltline.console.read_model.sql import Sql
 from haltline.detectors import PATTERNS
 from haltline.detectors.combining.agreement import PARTS
 from haltline.interventions.control import request_queue
@@ -35,9 +35,11 @@ from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentS
 from haltline.schemas.policy import ApprovalRules, Operations, Policy, Rule
 from haltline.streams.engine.core import Core, Position, SessionState
 from haltline.streams.engine.core import Effects as Followed
+from haltline.streams.history import queries
+from haltline.streams.history.fold import take_in
+from haltline.streams.history.kept import Memory
 from haltline.streams.notify.kinds import Kind as NotificationKind
 from haltline.streams.notify.kinds import kind_of
-from haltline.streams.operator.incidents import fold
 from haltline.streams.sessions import state_codec
 from tests.builders import T0_MS, at, some
 from tests.interventions.control.core_session import CoreSession
@@ -64,6 +66,18 @@ def read_model() -> Engine:
     engine = create_engine("sqlite://")
     tables.metadata.create_all(engine)
     return engine
+
+
+def rows_of(topic: list[IncidentRecord]) -> list[dict[str, Any]]:
+    of_topic = {"topic": "incidents", "partition": 0, "key": "k", "kind": "opened", "summary": ""}
+    return [of_topic | {"offset": number, "raw": one.to_json()} for number, one in enumerate(topic)]
+
+
+def folded(topic: list[IncidentRecord]) -> dict[str, IncidentRecord]:
+    """The latest revision of each incident."""
+    history = Memory()
+    take_in(history, rows_of(topic))
+    return {record.incident_id: record for record in queries.incidents(history)}
 
 
 class Incidents(RuleBasedStateMachine):
@@ -151,7 +165,7 @@ class Incidents(RuleBasedStateMachine):
     )
     def acts(self, kind: CommandKind, by: str, which: int) -> None:
         """On any incident that there ever was."""
-        known = list(fold(record.to_json() for record in self.topic).values())
+        known = list(folded(self.topic).values())
         if not known:
             return
         incident = known[which % len(known)]
@@ -237,7 +251,7 @@ class Incidents(RuleBasedStateMachine):
     @invariant()
     def everybody_sees_the_same(self) -> None:
         standing = self.state.control
-        known = fold(record.to_json() for record in self.topic)
+        known = folded(self.topic)
         still = {i: record for i, record in known.items() if record.state is not IncidentState.RESOLVED}
         assert set(still) == {i.incident_id for i in standing.incidents.values()}, "2: none is lost"
         assert len(still) <= 1, "1: one of the session"
@@ -247,7 +261,7 @@ class Incidents(RuleBasedStateMachine):
         for record in still.values():
             assert [record.request_id] in (waiting.values() or [[None]]), "1: and it is the open one"
         with self.console.begin() as connection:
-            put_incidents(connection, self.topic[self.taken_in :])
+            take_in(Sql(connection), rows_of(self.topic)[self.taken_in :])
             self.taken_in = len(self.topic)
             rows = connection.execute(select(tables.incidents.c.incident_id, tables.incidents.c.body)).all()
         assert {name: IncidentRecord.model_validate_json(body) for name, body in rows} == known, "6"
@@ -260,7 +274,7 @@ class Incidents(RuleBasedStateMachine):
             if decision.incident_id is not None and decision.event_id.startswith("e") and decision.level > Level.ALLOW
             and not decision.code.startswith("approval_cancelled") and self._was_counted(decision)
         )  # fmt: skip
-        for record in fold(record.to_json() for record in self.topic).values():
+        for record in folded(self.topic).values():
             if "kill_unacknowledged" not in (record.causes or [record.cause]):
                 exact = counted[record.incident_id]
                 published = exact - exact % 10 ** max(0, len(str(exact)) - 2)

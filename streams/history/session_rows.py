@@ -5,15 +5,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, bindparam, func, select, update
 
-from haltline.console.read_model import tables
-from haltline.console.read_model.store import parts, put
-from haltline.console.read_model.tallies import add_spent, summable
-from haltline.console.read_model.text_search import lines_of, words_of
 from haltline.interventions.levels.default_levels import is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
+from haltline.streams.history.kept import Kept
+from haltline.streams.history.words import lines_of, words_of
 
 Place = tuple[int, int]
 """Partition and offset in `actions`."""
@@ -25,23 +22,19 @@ _MINUTE_MS: Final = 60_000
 _UNKNOWN: Final = "unknown"
 _BEFORE_TARGETS: Final = "\n\n"
 """The separator of names and targets in `words`, which has no other empty line."""
-_S: Final = tables.sessions.c
-_IDS: Final[Any] = bindparam("ids", expanding=True)
-# Built once, not for each record.
-_SESSIONS: Final = select(tables.sessions).where(_S.session_id.in_(_IDS))
-_COUNT: Final = (
-    update(tables.sessions)
-    .where(_S.session_id.in_(_IDS))
-    .values(
-        interventions=select(func.count()).where(tables.interventions.c.session_id == _S.session_id).scalar_subquery()
-    )
-)
+_PER_USD: Final = 2.0**30
 
 
-def add_sessions(
-    connection: Connection, events: Iterable[tuple[ActionEvent, Place]], decisions: Iterable[Decision]
-) -> set[str]:
-    """Add events and decisions to their sessions. Returns the new sessions."""
+def summable(usd: float) -> float:
+    """Return the amount rounded to about a billionth of a US dollar.
+
+    Sums of such amounts, up to 8 million dollars, are exact, in any order of additions and subtractions.
+    """
+    return round(usd * _PER_USD) / _PER_USD
+
+
+def add_sessions(kept: Kept, events: Iterable[tuple[ActionEvent, Place]], decisions: Iterable[Decision]) -> None:
+    """Add events and decisions to their sessions, and what they spent to its minute."""
     values: dict[str, dict[str, Any]] = {}
     targets: dict[str, set[str]] = defaultdict(set)
     spent: dict[tuple[int, str], float] = {}
@@ -62,24 +55,18 @@ def add_sessions(
             one["asks"] += 1
         else:
             one["hardest"] = max(one["hardest"], decision.level.rank)
-    known: set[str] = set()
-    for ids in parts(sorted(values)):
-        for row in connection.execute(_SESSIONS, {"ids": ids}).mappings():
-            known.add(row["session_id"])
-            _add(values[row["session_id"]], row)
-            targets[row["session_id"]].update(filter(None, row["words"].partition(_BEFORE_TARGETS)[2].split("\n")))
+    for row in kept.rows("sessions", ("session_id", "in", sorted(values))):
+        _add(values[row["session_id"]], row)
+        targets[row["session_id"]].update(filter(None, row["words"].partition(_BEFORE_TARGETS)[2].split("\n")))
     for one in values.values():
         _put_words(one, targets[one["session_id"]])
         one["named_at"] = orjson.dumps(one["named_at"], option=orjson.OPT_SORT_KEYS).decode()
-    put(connection, tables.sessions, [values[name] for name in sorted(values)])
-    add_spent(connection, spent)
-    return values.keys() - known
-
-
-def count_interventions(connection: Connection, session_ids: Iterable[str]) -> None:
-    """Store the number of interventions of these sessions."""
-    for ids in parts(sorted(session_ids)):
-        connection.execute(_COUNT, {"ids": ids})
+    kept.put("sessions", [values[name] for name in sorted(values)])
+    kept.put(
+        "spent",
+        [{"minute": minute, "session_id": of, "cost_usd": usd} for (minute, of), usd in sorted(spent.items())],
+        sums=("cost_usd",),
+    )
 
 
 def _seen(values: dict[str, dict[str, Any]], session_id: str, time_ms: int) -> dict[str, Any]:
