@@ -32,7 +32,7 @@ export function needsPanel(all) {
     table(
       [
         { head: "State", class: "tight", cell: ({ of }) => [badge(of.action_name ? "asks" : of.state, of.action_name ? "warn" : undefined), of.ended && [" ", badge("ended", "plain")]] },
-        { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
+        { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id, { title: of.session_id })), h("div", { class: "dim" }, of.agent_id)] },
         { head: "Since", class: "tight", cell: ({ of }) => (of.action_name ? [ago(of.created_at), h("div", { class: "dim" }, "expires in ", span(Math.max(0, ms(of.expires_at) - Date.now())))] : ago(of.since)) },
         { head: "Why", class: "wide", cell: ({ of }) => [of.action_name && h("div", {}, call(of.action_name, of.arguments)), h("span", { class: "clamp", title: of.reason }, prose(of.reason))] },
         { head: "", class: "tight", cell: ({ of }) => buttons(of) },
