@@ -62,6 +62,10 @@ class Health(BaseModel):
 
     ok: bool
     problem: str = ""
+    read: int = 0
+    """How many of the records from before its start it has read."""
+    of: int = 0
+    """How many there are."""
 
 
 _REFUSED: Final[dict[int | str, dict[str, Any]]] = {
@@ -158,7 +162,8 @@ def create_app(settings: ConsoleSettings, *, on_failure: Callable[[], None] = la
         """200 once all records from before the start have been read, and while the topics still hold what was read."""
         is_ahead = any(not one.is_gap for one in here.feeder.mismatches())
         well = here.feeder.alive and here.feeder.caught_up.is_set() and not is_ahead
-        return JSONResponse({"ok": well, "problem": _waits_for(here)}, 200 if well else 503)
+        read, of = here.feeder.progress()
+        return JSONResponse({"ok": well, "problem": _waits_for(here), "read": read, "of": of}, 200 if well else 503)
 
     describe(app)
     return app

@@ -7,11 +7,12 @@ import socket
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
 import uvicorn
-from sqlalchemy import Engine
+from sqlalchemy import Engine, delete, select
 from sqlalchemy.exc import ArgumentError, OperationalError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
@@ -87,6 +88,7 @@ def config_of(app: Any, among: Connections) -> dict[str, Any]:
 
 
 _BATCH: Final = 2_000
+_SAY_EVERY_S: Final = 2.0
 
 
 def of_audit(settings: ConsoleSettings) -> TableRange:
@@ -94,27 +96,32 @@ def of_audit(settings: ConsoleSettings) -> TableRange:
     return TableRange(settings.audit_table or "", settings.topics, storage_options=settings.audit_options)
 
 
-def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int], object]) -> int:
-    """Read all of it into an empty read model; returns the number of records. The feeder continues after them.
+def take_from(found: TableRange, engine: Engine, *, on_progress: Callable[[int, int], object]) -> None:
+    """Read all of it into the read model, each batch with its offset; the feeder continues after them.
 
-    `on_progress` is called with the number so far. Erased records, and those that were lost before the audit read them,
-    are skipped. After an interruption, the rest comes from the topics: rebuild it again.
+    What an interrupted reading has is not read again. `on_progress` is called with the number of records so far and
+    that of all. Erased records, and those that were lost before the audit read them, are skipped.
     """
-    taken, reader = 0, reader_of(found.topics)
-    for span in (span for topic in found.topics.all for span in found.freeze(topic)):
-        records, place = found.read([span]), (span.topic.removeprefix(found.topics.prefix), span.partition)
-        while part := list(islice(records, _BATCH)):
+    reader, prefix = reader_of(found.topics), found.topics.prefix
+    spans = [span for topic in found.topics.all for span in found.freeze(topic)]
+    with engine.connect() as connection:
+        reached = {(topic, number): after for topic, number, after in connection.execute(select(tables.offsets))}
+    taken, total = 0, sum(span.count for span in spans)
+    for span in spans:
+        place = (span.topic.removeprefix(prefix), span.partition)
+        first = min(max(span.start, reached.get(place, 0)), span.end)
+        taken += first - span.start
+        records = found.read([replace(span, start=first)])
+        while first < span.end:
+            part = list(islice(records, _BATCH))
+            after = part[-1].offset + 1 if part else span.end
             now_ms = time.time_ns() // 1_000_000
             rows = [row for row in reader.rows(map(as_read, part), now_ms) if row["kind"] != TOPICS]
-            for row in rows:
-                row["topic"], row["partition"] = place
             with engine.begin() as connection:
-                take_in(Sql(connection), rows)
-            taken += len(part)
-            on_progress(taken)
-        with engine.begin() as connection:
-            put(connection, tables.offsets, [{"topic": place[0], "partition": place[1], "next": span.end}])
-    return taken
+                take_in(Sql(connection), rows, prefix)
+                put(connection, tables.offsets, [{"topic": place[0], "partition": place[1], "next": after}])
+            taken, first = taken + after - first, after
+            on_progress(taken, total)
 
 
 log: Final = logging.getLogger("haltline.console")
@@ -176,12 +183,32 @@ def run(
 
 
 def _rebuild(engine: Engine, settings: ConsoleSettings) -> None:
-    """Rebuild the read model. Raises QueryFailed before it deletes anything: no such audit table, or no records."""
-    found = None if settings.audit_table is None else of_audit(settings)
-    empty(engine)
-    if found is not None:
-        taken = take_from(found, engine, on_progress=lambda count: log.info("%d records of the audit table", count))
-        print(f"{taken} records of {found.name} are loaded; the topics follow", flush=True)
+    """Rebuild the read model, or go on with a rebuilding from the same table that was interrupted.
+
+    Raises QueryFailed before it deletes anything: no such audit table, or no records.
+    """
+    if settings.audit_table is None:
+        empty(engine)
+        return
+    found, last_s = of_audit(settings), 0.0
+    with engine.connect() as connection:
+        begun = connection.execute(select(tables.rebuilding.c.source)).scalars().all()
+    if begun != [settings.audit_table]:
+        empty(engine)
+        with engine.begin() as connection:
+            put(connection, tables.rebuilding, [{"source": settings.audit_table}])
+
+    def say(taken: int, total: int) -> None:
+        nonlocal last_s
+        if time.monotonic() - last_s >= _SAY_EVERY_S or taken == total:
+            last_s = time.monotonic()
+            print(f"{taken:,} of {total:,} records of {found.name} are read", flush=True)
+
+    take_from(found, engine, on_progress=say)
+    missing = found.missing([span for topic in found.topics.all for span in found.freeze(topic)])
+    print(f"{f'not there: {missing}; ' if any(missing) else ''}the topics follow", flush=True)
+    with engine.begin() as connection:
+        connection.execute(delete(tables.rebuilding))
 
 
 class _Server(uvicorn.Server):

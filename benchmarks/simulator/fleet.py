@@ -14,6 +14,7 @@ from benchmarks.simulator.broker import ADDRESS, Broker
 from benchmarks.simulator.group import group_of
 from benchmarks.simulator.loop import SimLoop
 from benchmarks.simulator.membership import SimMembership
+from benchmarks.simulator.memory_table import MemoryAuditTable
 from benchmarks.simulator.poison import PoisonedProcessor, trials
 from benchmarks.simulator.process import Process
 from benchmarks.simulator.quiet import NoCollector, NoMetrics
@@ -22,7 +23,6 @@ from benchmarks.simulator.workload import PARTITIONS, TOPICS, Sent, core
 from benchmarks.simulator.world import World
 from haltline.console.read_model.feeder import Feeder
 from haltline.console.read_model.store import prepare
-from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.runtime.membership import Hooks, Membership

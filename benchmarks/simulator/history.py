@@ -24,14 +24,14 @@ from benchmarks.simulator.fleet import (
 )
 from benchmarks.simulator.group import group_of, with_changelog
 from benchmarks.simulator.log import Log
+from benchmarks.simulator.memory_table import MemoryAuditTable
+from benchmarks.simulator.memory_table import Step as TableStep
 from benchmarks.simulator.outcome import Outcome
 from benchmarks.simulator.plan import CONSOLE, FAULTS_FOR_S, Deed, Step, plan_of
 from benchmarks.simulator.process import Process, described
 from benchmarks.simulator.workload import PARTITIONS, TOPICS, traffic
 from benchmarks.simulator.world import Stuck, World
 from haltline.schemas.topics import LAYOUT, Cleanup
-from haltline.streams.audit.memory import MemoryAuditTable
-from haltline.streams.audit.memory import Step as TableStep
 from haltline.streams.audit.table import TableConflict
 from haltline.streams.kafka.failure import KnownFailure
 

@@ -6,8 +6,8 @@ from typing import Any, Final, NamedTuple
 from confluent_kafka import KafkaError, Message
 
 from benchmarks.simulator import old_rules
+from benchmarks.simulator.memory_table import OpenMemoryTable, Step
 from haltline.console.read_model.feeder import Feeder
-from haltline.streams.audit.memory import OpenMemoryTable, Step
 from haltline.streams.audit.writer import AuditWriter
 from haltline.streams.runtime import changelog
 from haltline.streams.runtime.careful_reading import CarefulReading

@@ -1,7 +1,8 @@
 """Records of topics as lines, human-readable or JSON."""
 
 import contextlib
-from typing import cast
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
 
 import orjson
 from confluent_kafka import Message
@@ -14,8 +15,19 @@ from haltline.schemas.control import Command, ControlRecord, Feedback
 from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Detection
+from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.intervening import Vocabulary
+from haltline.schemas.notifications import NotificationRecord
+from haltline.schemas.policy import Policy
 from haltline.schemas.record import Record, rfc3339
+from haltline.schemas.signals import Signal
+from haltline.streams.audit import summary
+
+_LINES: Final[Mapping[type[Record], Callable[[Any], str]]] = {
+    ActionEvent: summary.of_event, Detection: summary.of_detection, Feedback: summary.of_feedback,
+    Command: summary.of_command, ControlRecord: summary.of_control, IncidentRecord: summary.of_incident,
+    Signal: summary.of_signal, NotificationRecord: summary.of_notification, Policy: summary.of_policy,
+}  # fmt: skip
 
 
 def as_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:
@@ -63,24 +75,9 @@ def _headers(message: Message) -> list[tuple[str, bytes | None]]:
 
 
 def _described(record: Record) -> str:
-    match record:
-        case ActionEvent():
-            ended = f" -> {record.outcome}" if record.outcome else ""
-            error = f" ({record.error})" if record.error else ""
-            return f"{record.kind} {record.action} {' '.join(record.targets)}{ended}{error}".strip()
-        case Decision():
-            return f"{line_of(record)} [decision {record.decision_id}]"
-        case Detection():
-            return f"{record.finding.severity} {record.finding.code}: {record.finding.reason}"
-        case Feedback():
-            return f"{record.stage} {record.action} of decision {record.decision_id}"
-        case Command():
-            return f"{record.kind} by {record.by}: {record.reason}"
-        case ControlRecord():
-            stopped = "" if record.time_to_stop_ms is None else f", stopped in {record.time_to_stop_ms} ms"
-            return f"{record.state} by {record.by}: {record.reason}{stopped}"
-        case _:
-            return record.to_json().decode()
+    if isinstance(record, Decision):
+        return f"{line_of(record)} [decision {record.decision_id}]"
+    return _LINES[type(record)](record)
 
 
 def as_json_line(message: Message, prefix: str, vocabulary: Vocabulary | None) -> str:

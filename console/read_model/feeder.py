@@ -107,6 +107,8 @@ class Feeder:
         self._ahead: Sequence[Mismatch] = ()
         self._gaps: Sequence[Mismatch] = ()
         self._next: dict[Place, int] = {}
+        self._spans: dict[Place, tuple[int, int]] = {}
+        """By partition: where this reading began, and the end at that time."""
         self._last_ms: dict[Place, int | None] = {}
         self._uncommitted: dict[Place, int] = {}
         self._committed_s = 0.0
@@ -150,6 +152,13 @@ class Feeder:
         """By partition: the next offset to read, and the time of the last record read."""
         with self._moved:
             return {place: (after, self._last_ms.get(place)) for place, after in self._next.items()}
+
+    def progress(self) -> tuple[int, int]:
+        """How many of the records from before its start it has read, and how many there are."""
+        with self._moved:
+            next_of = {self._short(*place): after for place, after in self._next.items()}
+        read = [min(next_of.get(place, first), end) - first for place, (first, end) in self._spans.items()]
+        return sum(read), sum(end - first for first, end in self._spans.values())
 
     def committed(self, partition: Partition) -> int | None:
         """The next offset to read of a partition, by its whole topic's name."""
@@ -278,12 +287,10 @@ class Feeder:
             reached: dict[Place, int] = {
                 (topic, partition): after for topic, partition, after in connection.execute(select(tables.offsets))
             }
-        held = {
-            place: bounds(consumer, tp, system=self._system)
-            for tp in places
-            if (place := self._short(tp.topic, tp.partition)) in reached
-        }
+        held = {self._short(tp.topic, tp.partition): bounds(consumer, tp, system=self._system) for tp in places}
         found = mismatches(reached, held)
+        next_of = {place: min(max(reached.get(place, 0), low), end) for place, (low, end) in held.items()}
+        self._spans = {place: (next_of[place], end) for place, (_, end) in held.items()}
         self._ahead = [one for one in found if not one.is_gap]
         gaps = [one for one in found if one.is_gap]
         with self._engine.begin() as connection:

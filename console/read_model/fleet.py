@@ -56,20 +56,13 @@ def overview(engine: Engine, now_ms: int) -> dict[str, Any]:
 
 def stops_of(engine: Engine, decision_id: str) -> list[dict[str, Any]]:
     """The sessions whose agents reported that they stopped because of a decision, in the order of the reports."""
-    table = tables.records.c
-    statement = (
-        select(table.session_id, table.agent_id, table.time_ms, table.body)
-        .where(table.topic == "feedback", table.decision_id == decision_id, table.kind == Stage.STOPPED.value)
-        .order_by(table.time_ms)
-    )
+    of_decision = (("decision_id", "=", decision_id), ("topic", "=", "feedback"), ("kind", "=", Stage.STOPPED.value))
     found: dict[str, dict[str, Any]] = {}
-    with engine.connect() as connection:
-        for session_id, agent_id, time_ms, body in connection.execute(statement):
-            decided_ms = orjson.loads(body).get("decided_at")
-            took_ms = None if decided_ms is None else max(0, time_ms - decided_ms)
-            found.setdefault(
-                session_id, {"session_id": session_id, "agent_id": agent_id, "time_ms": time_ms, "took_ms": took_ms}
-            )
+    for row in Sql(engine).rows("records", *of_decision, order=("time_ms",)):
+        decided_ms = orjson.loads(row["body"]).get("decided_at")
+        stop = {name: row[name] for name in ("session_id", "agent_id", "time_ms")}
+        stop["took_ms"] = None if decided_ms is None else max(0, row["time_ms"] - decided_ms)
+        found.setdefault(row["session_id"], stop)
     return list(found.values())
 
 

@@ -6,7 +6,7 @@ from sqlalchemy import Engine, select
 
 from haltline.console.read_model import tables
 from haltline.console.read_model.sql import Sql
-from haltline.console.read_model.store import parts, values
+from haltline.console.read_model.store import parts
 from haltline.console.settings import ConsoleSettings
 from haltline.interventions.hint_effectiveness import Helped, by_rule, is_hint
 from haltline.schemas import wire
@@ -55,8 +55,9 @@ def labels_of(engine: Engine) -> list[Command]:
     """Operators' labels of decisions and sessions, in order."""
     table = tables.records.c
     statement = select(table.body).where(tables.of_topic("commands"), table.kind == CommandKind.LABEL.value)
-    bodies = values(engine, statement.order_by(table.time_ms, table.partition, table.offset))
-    return [wire.decode(Command, body.encode()) for body in bodies]
+    with engine.connect() as connection:
+        bodies = connection.execute(statement.order_by(table.time_ms, table.partition, table.offset)).scalars()
+        return [wire.decode(Command, body.encode()) for body in bodies]
 
 
 def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:

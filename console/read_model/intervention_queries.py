@@ -12,7 +12,7 @@ from sqlalchemy import BigInteger, ColumnElement, Connection, Engine, and_, cast
 
 from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
-from haltline.console.read_model.store import values
+from haltline.console.read_model.sql import Sql
 from haltline.console.read_model.tallies import MS_PER_DAY
 from haltline.console.read_model.text_search import matching
 from haltline.schemas.intervention_records import RecordOutcome, RecordType, RiskLevel
@@ -144,7 +144,8 @@ def page(engine: Engine, filters: InterventionFilter, skip: int, limit: int) -> 
 
 def one(engine: Engine, record_id: str) -> str | None:
     """A record as JSON; None: the id is unknown, or the record is hidden."""
-    return next(iter(values(engine, select(_I.body).where(_I.id == record_id, _I.hidden.is_(False)))), None)
+    found = Sql(engine).rows("interventions", ("id", "=", record_id), ("hidden", "=", False))
+    return str(found[0]["body"]) if found else None
 
 
 def statistics(engine: Engine, filters: InterventionFilter) -> dict[str, Any]:

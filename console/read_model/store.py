@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection, Engine, Select, Table, create_engine, delete, event, insert, inspect, select
+from sqlalchemy import Connection, Engine, Table, create_engine, delete, event, insert, inspect, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import make_url
 
@@ -82,12 +82,6 @@ def _put(dialect: str, table: Table, names: tuple[str, ...], replace: bool, sums
     if new:
         return statement.on_conflict_do_update(index_elements=key, set_=new)
     return statement.on_conflict_do_nothing(index_elements=key)
-
-
-def values(engine: Engine, statement: Select[Any]) -> list[Any]:
-    """The first column of the rows that a query finds."""
-    with engine.connect() as connection:
-        return list(connection.execute(statement).scalars())
 
 
 def parts(some: Sequence[_T]) -> Iterator[Sequence[_T]]:

@@ -61,6 +61,9 @@ offsets = Table("offsets", metadata, *_key(topic=String, partition=Integer), *_n
 gaps = Table("gaps", metadata, *_key(topic=String, partition=Integer, first=BigInteger), *_needed(after=BigInteger))
 """Ranges of offsets (end exclusive) whose records the broker deleted before they were read."""
 
+rebuilding = Table("rebuilding", metadata, *_key(source=String))
+"""The audit table that a rebuilding is reading; an interrupted one goes on with it."""
+
 topic_ids = Table("topic_ids", metadata, *_key(topic=String), *_needed(id=String))
 """The topic id that the offsets belong to, if the cluster has ids: a recreated topic has another one."""
 

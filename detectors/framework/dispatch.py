@@ -22,19 +22,15 @@ class Dispatch:
     """The detectors of a session by the kind and the traits of an event, in the order of the catalogue."""
 
     def __init__(self, detectors: Iterable[Detector[Any]]) -> None:
-        self._by_kind = {kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind}
-        self._tables: dict[Kind, dict[int, tuple[Entry, ...]]] = {kind: {} for kind in Kind}
-
-    def of_kind(self, kind: Kind) -> tuple[Detector[Any], ...]:
-        """All detectors that read events of this kind."""
-        return self._by_kind[kind]
+        self.by_kind = {kind: tuple(d for d in detectors if kind in d.reads) for kind in Kind}
+        """All detectors that read events of a kind."""
+        self.tables: dict[Kind, dict[int, tuple[Entry, ...]]] = {kind: {} for kind in Kind}
+        """What `table` has found: few rows, as new combinations of traits are rare."""
 
     def table(self, kind: Kind, sights: int) -> tuple[Entry, ...]:
         """The detectors that an event of this kind with these traits may matter to."""
-        table = self._tables[kind]  # few rows: new combinations of traits are rare
-        found = table.get(sights)
-        if found is None:
-            found = table[sights] = tuple(_entry(d, sights) for d in self._by_kind[kind] if d.sees & sights)
+        found = tuple(_entry(d, sights) for d in self.by_kind[kind] if d.sees & sights)
+        self.tables[kind][sights] = found
         return found
 
 

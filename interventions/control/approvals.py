@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from typing import Final
 
-from haltline.interventions.control import declared_batches
+from haltline.interventions.control import declared_batches, kills
 from haltline.interventions.control.request_queue import answered_by, forget, gather, head_of, line_up, remember
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import cause_of_rule, freeze_code
@@ -173,7 +173,9 @@ def on_command(control: SessionControl, who: SessionRef, command: Command, polic
 
 
 def due_ms(control: SessionControl) -> int:
-    """Return when the next tick must check the requests, in epoch milliseconds; 0: never."""
+    """Return when the next tick is due, of a kill or of requests, in epoch milliseconds; 0: never."""
+    if control.killed is not None:
+        return kills.due_ms(control.killed)
     return min((ticket.due_ms or ARM for ticket in control.approvals.values() if not ticket.behind), default=0)
 
 

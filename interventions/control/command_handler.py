@@ -31,13 +31,6 @@ def on_command(control: SessionControl, who: SessionRef, command: Command, polic
     return PASSED_OVER if command.kind in REMOVED_KINDS else NOTHING
 
 
-def due_ms(control: SessionControl) -> int:
-    """Return when the next tick is due, in epoch milliseconds on the worker's clock; 0: never."""
-    if control.killed is not None:
-        return kills.due_ms(control.killed)
-    return approvals.due_ms(control) if control.approvals else 0
-
-
 def on_tick(control: SessionControl, who: SessionRef, policy: Policy, now_ms: int) -> ControlEffects:
     """Apply the first action that is due."""
     if control.killed is not None:

@@ -17,7 +17,6 @@ from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
 from haltline.interventions.author_rules.of_policy import PolicyRules
 from haltline.interventions.author_rules.stated import Stated
 from haltline.interventions.control import approvals, declared_batches, freeze, kills, probation, session_incidents
-from haltline.interventions.control.command_handler import due_ms
 from haltline.interventions.decide.activity_after_kill import activity_after_kill
 from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels import hold
@@ -95,6 +94,7 @@ class Core:
         """Whether no rule is in shadow, so that this group has nothing to find."""
         self._signaller = self._cross_session.signaller
         self._commands = SessionCommands(self.policy, self._signaller)
+        self._hold = self.policy.operated.hold
         self._ttl_ms = int(self.policy.session_ttl_h * 3_600_000)
 
     def effect_of(self, event: ActionEvent) -> Effect:
@@ -190,7 +190,7 @@ class Core:
         if control.killed is not None:
             return self._after_kill(act, control.killed), ()
         findings, failures = rule_set.observe(state.detectors, act)
-        if control.judging and (again := hold.on_attempt(control, act, self.policy.operated.hold)) is not None:
+        if control.judging and (again := hold.on_attempt(control, act, self._hold)) is not None:
             findings = [*findings, again]
         if self._author_rules is not None:
             failed = list(failures)
@@ -252,7 +252,7 @@ class Core:
         frozen = control.held if held_before is None and killed is None else None
         stopped = state.ended and kills.has_ended(control, event.time)
         # Its incident; requests and incidents that are over with it.
-        closed = self._closed_by_hold(state, event.time) if hold.is_for_progress(frozen) else ()
+        closed = self._closed_by_hold(state, event.time) if frozen is not None and hold.is_for_progress(frozen) else ()
         decision, counted = session_incidents.on_event(
             control, event, decision, killed_before=killed_before is not None, findings=observed.findings
         )
@@ -261,7 +261,7 @@ class Core:
             why = session_incidents.ENDED if state.ended else session_incidents.KILLED
             answers, resolved = session_incidents.close(control, state.ref, self.policy, event.time, why)
             closed, incidents = (*closed, *answers), [*incidents, *resolved]
-        state.due_ms = due_ms(control)
+        state.due_ms = approvals.due_ms(control)
         if decision is not None and killed_before is None:
             origin = origin_of(act, state.agent_id)
             signals += self._signaller.decided(state.unsent, origin, decision, killed=killed is not None)

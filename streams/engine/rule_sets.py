@@ -42,11 +42,14 @@ class RuleSet:
         """Return the detectors' findings in an event, and their failures. Changes `memories`, by detector, in place."""
         if act.event.task is not None and act.calls.is_other_task(act.event):
             forget_progress(memories)
-        if not self.dispatch.of_kind(act.kind):
+        if not self.dispatch.by_kind[act.kind]:
             return (), ()  # nothing about it needs to be computed
+        table = self.dispatch.tables[act.kind].get(act.sights)
+        if table is None:
+            table = self.dispatch.table(act.kind, act.sights)
         findings: list[Finding] = []
         failures: list[Failure] = []
-        for detector_id, wakes, concerns, start, observe in self.dispatch.table(act.kind, act.sights):
+        for detector_id, wakes, concerns, start, observe in table:
             try:
                 # Of detectors that any event wakes, the memory is not even looked up before `concerns`.
                 if not wakes and detector_id not in memories:
@@ -71,7 +74,7 @@ class RuleSet:
 
     def near(self, memories: dict[str, Any], kind: Kind) -> dict[str, float]:
         """Return how close each rule is to a finding, 0 to 1; distant rules are left out."""
-        of_kind = self.dispatch.of_kind(kind)
+        of_kind = self.dispatch.by_kind[kind]
         known = ((d, memory) for d in of_kind if (memory := looked_at(memories, d.id)) is not None)
         near = {d.id: round(d.near(memory), 3) for d, memory in known}
         return {name: value for name, value in near.items() if value > 0}
@@ -111,7 +114,7 @@ class RuleSets:
     @property
     def shadowed(self) -> bool:
         """Return whether some rule that can find anything may be in shadow, for some session at some time."""
-        running = {detector.id for kind in Kind for detector in self._default.dispatch.of_kind(kind)}
+        running = {detector.id for kind in Kind for detector in self._default.dispatch.by_kind[kind]}
         return any(
             name in running or name in self.rules.overridden or issubclass(self._known[name], CrossSessionPattern)
             for name in self.rules.shadowed

@@ -11,7 +11,6 @@ from haltline.interventions.control import (
     probation,
     session_incidents,
 )
-from haltline.interventions.control.command_handler import due_ms
 from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects
@@ -64,11 +63,11 @@ class SessionCommands:
         killed = control.killed
         if killed is None and feedback.stage is Stage.STOPPED:
             closed, incidents = session_incidents.on_scope_killed(control, state.ref, self._policy, time_ms)
-            state.due_ms = due_ms(control)
+            state.due_ms = approvals.due_ms(control)
             return Effects(state, also=tuple(map(told, closed)), incidents=incidents)
         if not stopped or killed is None:
             return Effects(state)
-        state.due_ms = due_ms(control)
+        state.due_ms = approvals.due_ms(control)
         record = control_record(state.ref, killed, feedback.decided_at)
         return Effects(state, control=record, incidents=session_incidents.on_stopped(control, state.ref, time_ms))
 
@@ -88,7 +87,7 @@ class SessionCommands:
         closed, incidents = session_incidents.close(
             control, state.ref, self._policy, command.time, session_incidents.KILLED, by=command.by
         )
-        state.due_ms = due_ms(control)
+        state.due_ms = approvals.due_ms(control)
         record = control_record(state.ref, killed)
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
         signals = tuple(self._signaller.decided(state.unsent, origin, decision, killed=True))
@@ -127,7 +126,7 @@ class SessionCommands:
         return self._outcome(state, session_incidents.on_effects(state.control, state.ref, effects))
 
     def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
-        state.due_ms = due_ms(state.control)
+        state.due_ms = approvals.due_ms(state.control)
         first, *others = map(told, effects.decisions) if effects.decisions else (None,)
         detections: tuple[Detection, ...] = ()
         if first is not None and (finding := effects.incident) is not None:

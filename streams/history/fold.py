@@ -11,12 +11,8 @@ from typing import Any, Final
 import orjson
 
 from haltline.schemas import wire
-from haltline.schemas.control import Command, ControlRecord
-from haltline.schemas.decisions import Decision
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Detection
 from haltline.schemas.incidents import IncidentRecord, IncidentState
-from haltline.schemas.record import Record
 from haltline.schemas.topics import SETS_KEY
 from haltline.streams.history.intervention_rows import put_interventions, subject_of
 from haltline.streams.history.kept import Kept, Row
@@ -24,10 +20,8 @@ from haltline.streams.history.session_rows import add_sessions
 from haltline.streams.history.words import words_of
 from haltline.streams.kafka.log_record import LogRecord
 
-_MODELS: Final[dict[str, type[Record]]] = {
-    "detections": Detection, "interventions": Decision, "commands": Command, "incidents": IncidentRecord,
-    "control": ControlRecord,
-}  # fmt: skip
+_READ: Final = ("interventions", "commands", "incidents", "control")
+"""The topics whose records make rows, besides `actions`."""
 _COLUMNS: Final = (
     "topic", "partition", "offset", "kind", "session_id", "agent_id", "event_id", "decision_id", "detector", "severity",
     "incident_id", "subject", "summary",
@@ -42,7 +36,7 @@ _SAME: Final = {
 def take_in(kept: Kept, rows: Sequence[Row], prefix: str = "") -> None:
     """Add records: each as a row of the audit table, or with its place, `key`, `raw` and `headers` only."""
     rows = _new(kept, [{**row, "topic": row["topic"].removeprefix(prefix)} for row in rows])
-    read: dict[str, list[tuple[Row, Any]]] = {topic: [] for topic in (*_MODELS, "actions")}
+    read: dict[str, list[tuple[Row, Any]]] = {topic: [] for topic in (*_READ, "actions")}
     for row in rows:
         if (record := _record_of(row)) is not None:
             read[row["topic"]].append((row, record))
@@ -114,8 +108,8 @@ def _record_of(row: Row) -> Any:
         if topic == "actions":
             headers = [(name, (text or "").encode()) for name, text, *_ in orjson.loads(row.get("headers") or "[]")]
             return wire.decode_event(row["raw"], headers)
-        if topic in _MODELS and row["key"] != SETS_KEY.decode():
-            return wire.decode(_MODELS[topic], row["raw"])
+        if topic in _READ and row["key"] != SETS_KEY.decode():
+            return wire.decode(wire.MODELS[topic], row["raw"])
     return None
 
 

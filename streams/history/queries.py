@@ -25,7 +25,6 @@ OPEN: Final[Where] = ("open", "=", True)
 WORST_FIRST: Final = ("-open", "-severity", "-level", "-last_ms", "incident_id")
 URGENT_FIRST: Final = ("-whole_session", "-priority", "expires_ms", "since_ms")
 """Held sessions, then the most urgent; of one priority those that expire first."""
-HAPPENED: Final = ("time_ms", "partition", "offset")
 _OURS: Final = "haltline"
 _MAX_TARGETS: Final = 8
 _MAX_TARGET_CHARS: Final = 200

@@ -70,10 +70,14 @@ class Child:
                 f"Last lines of {self.log_file}:\n{self.last_lines()}"
             )
 
-    def stop(self, *, within_s: float) -> int:
-        """End it in order, or by force after a timeout. Returns its exit code."""
+    def terminate(self) -> None:
+        """Ask it to end, if it has not ended."""
         if self._process.poll() is None:
             self._process.terminate()
+
+    def stop(self, *, within_s: float) -> int:
+        """End it in order, or by force after a timeout. Returns its exit code."""
+        self.terminate()
         try:
             return self._process.wait(timeout=within_s)
         except subprocess.TimeoutExpired:
@@ -82,7 +86,7 @@ class Child:
 
 
 class Children(AbstractContextManager["Children", None]):
-    """The processes of one command: the end of the `with` block ends them all, the youngest first.
+    """The processes of one command: the end of the `with` block ends them all, at the same time.
 
     Each gets the variables of `env`, and the environment without haltline's own.
     """
@@ -139,10 +143,13 @@ class Children(AbstractContextManager["Children", None]):
         self.close()
 
     def close(self) -> None:
-        """End all processes."""
+        """End all processes, at the same time."""
         with _undisturbed():
+            for child in reversed(self._children):
+                child.terminate()
+            until_s = time.monotonic() + self._stop_within_s
             while self._children:
-                self._children.pop().stop(within_s=self._stop_within_s)
+                self._children.pop().stop(within_s=max(0.0, until_s - time.monotonic()))
 
 
 def _without_settings(environment: Mapping[str, str]) -> dict[str, str]:

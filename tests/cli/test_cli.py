@@ -209,7 +209,7 @@ def test_tail_prints_one_line_for_each_record(embedded: EmbeddedBroker) -> None:
     assert "\x1b" not in done.stdout, "no control characters of an agent"
     lines = done.stdout.splitlines()
     assert [line.partition("@")[2].partition("  ")[0] for line in lines] == ["0", "1", "2"]
-    assert lines[0].endswith("  t1  action.proposed list_assets")
+    assert lines[0].endswith("  t1  proposed list_assets")
     assert "(cannot be read: not_json:" in lines[2]
 
 

@@ -2,7 +2,8 @@ import pytest
 
 from haltline.detectors import BY_ID
 from haltline.interventions.control import approvals
-from haltline.interventions.control.command_handler import due_ms, on_command, on_tick
+from haltline.interventions.control.approvals import due_ms
+from haltline.interventions.control.command_handler import on_command, on_tick
 from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, default_level
 from haltline.interventions.state.context import NOTHING

@@ -18,7 +18,7 @@ import hypothesis.strategies as st
 import orjson
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from haltline.interventions.control.command_handler import due_ms
+from haltline.interventions.control.approvals import due_ms
 from haltline.interventions.state.call_digest import parameters
 from haltline.schemas.control import Batch, Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import Decision, Level

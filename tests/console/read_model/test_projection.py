@@ -6,6 +6,7 @@ import pytest
 from fastapi.testclient import TestClient
 from sqlalchemy import Engine, insert, select, update
 
+from haltline.console import run as console_run
 from haltline.console.access.keys import Keys, Role, Who, new_key
 from haltline.console.read_model import tables
 from haltline.console.read_model.feeder import reader_of
@@ -66,16 +67,27 @@ def of_topics(engine: Engine, log: LiveLog) -> dict[str, list[dict[str, Any]]]:
     return of_batches(engine, batches)
 
 
-def test_it_is_what_the_topics_would_have_made_and_the_feeder_goes_on_behind_it(
-    log: LiveLog, engine: Engine, tmp_path: Path
+def test_it_is_what_the_topics_would_have_made_also_after_an_interruption_and_the_feeder_goes_on_behind_it(
+    log: LiveLog, engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(console_run, "_BATCH", 7)
     table = log.audited(tmp_path / "audit")
     expected = of_topics(engine, log)
     assert expected["interventions"]
     empty(engine)
-    reported: list[int] = []
-    taken = take_from(of_audit(settings(tmp_path, table)), engine, on_progress=reported.append)
-    assert taken == sum(map(len, log.records.values())) == reported[-1]
+    reported: list[tuple[int, int]] = []
+
+    def say(taken: int, total: int) -> None:
+        reported.append((taken, total))
+        if len(reported) == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        take_from(of_audit(settings(tmp_path, table)), engine, on_progress=say)
+    take_from(of_audit(settings(tmp_path, table)), engine, on_progress=say)
+    total = sum(map(len, log.records.values()))
+    assert [taken for taken, _ in reported] == sorted({taken for taken, _ in reported}), "nothing is read twice"
+    assert reported[-1] == (total, total)
     assert contents(engine) == expected
     with engine.connect() as connection:
         after = {(topic, partition): n for topic, partition, n in connection.execute(select(tables.offsets))}

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from haltline.streams.audit.memory import MemoryAuditTable
+from benchmarks.simulator.memory_table import MemoryAuditTable
 from haltline.streams.audit.table import AuditTable, DeltaAuditTable
 from tests.streams.audit.log import Position, audited
 from tests.streams.audit.tables import Audit

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
 
-from haltline.streams.audit.memory import MemoryAuditTable
+from benchmarks.simulator.memory_table import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
 from haltline.streams.audit.sink import AuditSink
 from haltline.streams.audit.writer import Place

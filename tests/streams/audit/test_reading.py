@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulator.memory_table import MemoryAuditTable
 from haltline.interventions.agent.redaction.pii import is_card_number
 from haltline.schemas import wire
 from haltline.schemas.control import REMOVED_KINDS, CommandKind
@@ -17,7 +18,6 @@ from haltline.schemas.native import EventFields
 from haltline.streams.audit import summary
 from haltline.streams.audit.columns import to_arrow
 from haltline.streams.audit.event_columns import ordinary_events
-from haltline.streams.audit.memory import MemoryAuditTable
 from haltline.streams.audit.reading import KafkaRecord, Reader
 from haltline.streams.audit.redacting import KINDS, Headers, Redaction
 from haltline.streams.audit.settings import AuditSettings

@@ -9,8 +9,8 @@ from confluent_kafka import KafkaError
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.simulator.memory_table import Step
 from haltline.schemas.keys import make_keys
-from haltline.streams.audit.memory import Step
 from haltline.streams.audit.writer import AnotherLog, Place
 from tests.streams.audit.fake_kafka import FakeConsumer, FakeKafka, Story
 from tests.streams.audit.records import TOPICS

@@ -10,10 +10,10 @@ import pytest
 from arro3.core import Array, DataType, Field, Schema, Table
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 
+from benchmarks.simulator.memory_table import MemoryAuditTable, Step
 from haltline.schemas.keys import make_keys
 from haltline.streams.audit.columns import SCHEMA, Row
 from haltline.streams.audit.maintenance import Caretaker
-from haltline.streams.audit.memory import MemoryAuditTable, Step
 from haltline.streams.audit.query import open_query
 from haltline.streams.audit.table import AuditTable, TableConflict
 from haltline.streams.audit.writer import AnotherLog, AuditWriter, Place

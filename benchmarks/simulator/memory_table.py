@@ -1,4 +1,4 @@
-"""A table in memory, for tests and simulations: faster than a folder, and with simulated commit failures."""
+"""An audit table in memory, faster than a folder, and with simulated commit failures."""
 
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
