@@ -66,12 +66,16 @@ class Problem(ProblemKind):
     """The partitions without progress; empty if the problem does not concern partitions."""
 
 
+_MEANWHILE: Final = (
+    "Agents go on by their own setting: by default destructive calls are refused and all others run (npm package: only "
+    "reads run); fail_closed_from or whenDown may say more or less."
+)
 WORKERS: Final = ProblemKind(
     part=Part.WORKERS,
     urgency=Urgency.CRITICAL,
     title="Protection is down",
-    what="Records wait in {}, and no worker processes them: nothing is decided there. Kills stay in force; "
-    "calls that wait for a verdict get none.",
+    what="Records wait in {}, and no worker processes them: nothing is decided there. Kills stay in force. "
+    f"{_MEANWHILE}",
     steps=(
         Step("See which group is behind, and what else is wrong.", "haltline doctor"),
         Step(
@@ -89,8 +93,8 @@ BROKER: Final = ProblemKind(
     part=Part.BROKER,
     urgency=Urgency.CRITICAL,
     title="The broker does not answer",
-    what="Without it nothing is decided, killed or approved, and whether workers run is not known. The last attempt:"
-    " {}",
+    what=f"Without it nothing is decided, killed or approved, and whether workers run is not known. {_MEANWHILE} "
+    "The last attempt: {}",
     steps=(
         Step("See which broker is unavailable, and whether it is the network or the credentials.", "haltline doctor"),
         Step("Restore the broker. Workers, sink and console resume automatically."),

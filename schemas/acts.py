@@ -201,6 +201,13 @@ ON_INCIDENTS: Final = (
         examples=("incidents resolve 4f1c09ab --by ada --reason 'the tool is fixed'",),
         fields=_INCIDENT,
     ),
+    Act(
+        name="snooze",
+        help="Keep an incident silent for a time: it notifies nobody, and is not among what needs attention.\n\n"
+        "A kill within the time ends the silence; so does a snooze for 0s.",
+        examples=("incidents snooze 4f1c09ab --for 1h --by ada --reason 'the owner is asked in the morning'",),
+        fields=_INCIDENT | {"lasts": Field("How long, at most 7d.", timedelta, timedelta(hours=1), option="--for")},
+    ),
 )
 
 BATCH: Final = Act(

@@ -108,6 +108,8 @@ class CommandKind(StrEnum):
     """A note on an incident, in `reason`."""
     RESOLVE = "resolve"
     """An incident is over; its open approval request is closed with it."""
+    SNOOZE = "snooze"
+    """Nobody is notified of an incident before a time; a kill ends that."""
     REQUEST = "request"
     ANSWER = "answer"
     WITHDRAW = "withdraw"
@@ -170,9 +172,11 @@ class Command(Record):
     session: Id | None = None
     """For `reset` of an agent, a mission or the fleet: release this session only."""
     incident_id: Id | None = None
-    """For `acknowledge`, `assign`, `comment` and `resolve`; `scope` and `id` are those of the incident."""
+    """For `acknowledge`, `assign`, `comment`, `resolve` and `snooze`; `scope` and `id` are those of the incident."""
     assignee: Name | None = None
     """For `assign`."""
+    until: EpochMs | None = None
+    """For `snooze`: the end of it."""
     incident: IncidentRecord | None = None
     """For `resolve`: the incident as the operator saw it, so that one whose state was dropped can be closed, too."""
 

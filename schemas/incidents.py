@@ -32,6 +32,7 @@ class IncidentChange(StrEnum):
     ASSIGNED = "assigned"
     COMMENTED = "commented"
     RESOLVED = "resolved"
+    SNOOZED = "snoozed"
 
 
 class Before(Record):
@@ -93,6 +94,8 @@ class IncidentRecord(Record):
     approval: ApprovalState | None = None
     """With the change `approval`: the request's new state."""
     assignee: Name | None = None
+    snoozed_until: EpochMs | None = None
+    """Before it, the incident notifies nobody; a kill ends that."""
     by: Name | None = None
     """The operator whose act led to this revision."""
     comment: Text | None = None
@@ -103,6 +106,10 @@ class IncidentRecord(Record):
     def key(self) -> str:
         """The record's key on the topic."""
         return self.scope_id if self.scope is ScopeKind.SESSION else f"{self.scope}:{self.scope_id}"
+
+    def is_snoozed(self, at_ms: int) -> bool:
+        """Return whether an operator wants to hear nothing of it at this time (epoch ms)."""
+        return self.snoozed_until is not None and at_ms < self.snoozed_until
 
     def stands_over(self, known: "IncidentRecord | None") -> bool:
         """Return whether it replaces the revision known so far; a resolved incident stays resolved.

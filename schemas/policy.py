@@ -87,6 +87,13 @@ class Override(Part):
     exemption: Exemption | None = None
     """Left out: the override can only be stricter."""
 
+    @property
+    def is_mute(self) -> bool:
+        """Whether it does no more than to put one rule into shadow for a time, for the sessions of an agent."""
+        (rule, *others) = self.rules.values() or (Rule(),)
+        shadow = rule.model_fields_set == {"mode"} and rule.mode is Mode.SHADOW
+        return shadow and not others and self.exemption is not None and self.session == "*" and self.agent != "*"
+
 
 class Experiment(Part):
     """A controlled experiment: whether a rule's hints help."""

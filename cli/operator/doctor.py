@@ -2,7 +2,8 @@
 
 import time
 from dataclasses import asdict
-from typing import Annotated
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
@@ -10,6 +11,18 @@ from haltline.cli.audit_table import AuditGroup
 from haltline.cli.cluster import Cluster, with_cluster
 from haltline.cli.common import AsJson, Exit, option_of, print_json
 from haltline.cli.tables import print_table
+
+if TYPE_CHECKING:
+    from haltline.streams.operator.health_checks import CommandReport
+
+_RUN: Final = {"worker": "worker", "sink": "audit", "console": "console"}
+"""The commands that start the processes."""
+
+
+def _report(name: str, url: str) -> "tuple[str, CommandReport]":
+    from haltline.streams.operator.health_checks import ask
+
+    return name, ask(f"{url}/healthz")
 
 
 @with_cluster("group")
@@ -35,26 +48,24 @@ def doctor(
     Example: haltline doctor --bootstrap kafka-1:9092
     """
     from haltline.cli.operator.machine_and_cluster import cluster, machine
-    from haltline.streams.operator.health_checks import Verdict, ask, clocks, health, usage
+    from haltline.streams.operator.health_checks import Verdict, at_once, clocks, health, usage
     from haltline.streams.operator.health_checks import canary as last_canary
     from haltline.streams.operator.health_checks import intake as intake_health
 
     urls = {"worker": worker.rstrip("/"), "sink": sink.rstrip("/"), "console": at_console.rstrip("/")}
-    checks = [
-        *machine(),
-        *cluster(at, agent, sinks=audit_group),
-        *health(
-            "worker", urls["worker"], needed=True, do="start one (haltline worker), or give its address (--worker)"
-        ),
-        usage(urls["worker"]),
-        *health("sink", urls["sink"], needed=False, do="start one (haltline audit), or give its address (--sink)"),
-        *health(
-            "console", urls["console"], needed=False, do="start one (haltline console), or give its address (--console)"
-        ),
-        intake_health(intake.rstrip("/")),
-        clocks({name: ask(f"{url}/healthz") for name, url in urls.items()}),
-        last_canary(canary.rstrip("/"), time.time()),
-    ]
+    start = {name: f"start one (haltline {run}), or give its address (--{name})" for name, run in _RUN.items()}
+    parts = at_once(
+        lambda: list(machine()),
+        lambda: list(cluster(at, agent, sinks=audit_group)),
+        lambda: list(health("worker", urls["worker"], needed=True, do=start["worker"])),
+        lambda: [usage(urls["worker"])],
+        lambda: list(health("sink", urls["sink"], needed=False, do=start["sink"])),
+        lambda: list(health("console", urls["console"], needed=False, do=start["console"])),
+        lambda: [intake_health(intake.rstrip("/"))],
+        lambda: [clocks(dict(at_once(*(partial(_report, name, url) for name, url in urls.items()))))],
+        lambda: [last_canary(canary.rstrip("/"), time.time())],
+    )
+    checks = [check for part in parts for check in part]
     if as_json:
         print_json([asdict(check) for check in checks])
     else:

@@ -1,6 +1,7 @@
 """The output of `haltline incidents` and its commands."""
 
 import time
+from datetime import timedelta
 
 import orjson
 import typer
@@ -111,13 +112,14 @@ def act(
     by: str,
     reason: str,
     assignee: str | None = None,
+    lasts: timedelta | None = None,
     at: Cluster,
     as_json: bool,
 ) -> None:
     """Send a command about an incident and print the result; exit 1 if no worker answers."""
     found = operator_of(at)
     before = one_of(found.incidents(), incident_id)
-    acted = found.act(kind, before, by=by, reason=reason, assignee=assignee)
+    acted = found.act(kind, before, by=by, reason=reason, assignee=assignee, lasts=lasts)
     if as_json:
         after = None if acted.after is None else _json(acted.after)
         print_json({"command_id": acted.command.command_id, "answered": acted.after is not None, "incident": after})
@@ -145,7 +147,7 @@ def _print(found: list[IncidentRecord]) -> None:
     rows = (
         (
             record.incident_id[:_SHOWN_ID],
-            record.state.value,
+            "snoozed" if record.is_snoozed(now_ms) else record.state.value,
             record.level.value,
             record.severity.value if record.severity is not None else "",
             str(record.count),

@@ -1,4 +1,4 @@
-"""`haltline incidents`: list, show, report, acknowledge, assign, comment and resolve incidents."""
+"""`haltline incidents`: list, show, report, acknowledge, assign, comment, snooze and resolve incidents."""
 
 from typing import Annotated, Any
 

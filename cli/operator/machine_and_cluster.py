@@ -4,6 +4,8 @@ import logging
 import os
 import sys
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 from confluent_kafka.admin import AdminClient
 
@@ -20,6 +22,7 @@ from haltline.streams.operator.health_checks import (
     ANSWER_WITHIN_S,
     Check,
     Verdict,
+    at_once,
     check_permissions,
     check_progress,
     note,
@@ -68,12 +71,14 @@ def cluster(at: Cluster, agent: str, *, sinks: str) -> Iterator[Check]:
     yield found
     if found.verdict is Verdict.BAD:
         return
-    do = f"haltline worker --bootstrap {bootstrap} --group {group}"
-    yield check_progress("workers' progress", bootstrap, topics, group=group, do=do, client=client)
-    yield shadow_progress(bootstrap, topics, group=group, client=client)
-    do = f"haltline audit --bootstrap {bootstrap}"
-    yield check_progress("sink's progress", bootstrap, topics, group=sinks, do=do, client=client)
-    yield published_policies(bootstrap, topics, client)
+    own, sink = f"haltline worker --bootstrap {bootstrap} --group {group}", f"haltline audit --bootstrap {bootstrap}"
+    common: dict[str, Any] = {"bootstrap": bootstrap, "topics": topics, "client": client}
+    yield from at_once(
+        partial(check_progress, "workers' progress", group=group, do=own, **common),
+        partial(shadow_progress, group=group, **common),
+        partial(check_progress, "sink's progress", group=sinks, do=sink, worst=Verdict.NOTE, **common),
+        partial(published_policies, **common),
+    )
     admin = AdminClient({**client, "bootstrap.servers": bootstrap}, logger=_log)
     metadata = admin.list_topics(timeout=ANSWER_WITHIN_S)
     if metadata.controller_id not in metadata.brokers:

@@ -1,14 +1,20 @@
 """`haltline policy`: checks, shows and publishes documents."""
 
 import time
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from haltline.cli.cluster import Cluster, with_cluster
-from haltline.cli.common import AsJson, By, Exit, Reason, fail, print_json, say, say_error
+from haltline.cli.common import AsJson, By, Exit, PolicyName, Reason, fail, print_json, say, say_error
 from haltline.cli.policy_option import read_policy
+
+if TYPE_CHECKING:
+    from haltline.streams.policy.mutes import Change
 
 Document = Annotated[Path, typer.Argument(help="The policy document, YAML or JSON.", metavar="FILE")]
 
@@ -119,9 +125,111 @@ def show(
         raise typer.Exit(Exit.NO)
 
 
+Muted = Annotated[str, typer.Argument(help="The rule.", metavar="RULE")]
+OfAgent = Annotated[str, typer.Option(help="The agent's id.", metavar="AGENT")]
+
+
+@with_cluster()
+def mute(
+    rule: Muted,
+    *,
+    agent: OfAgent,
+    until: Annotated[
+        str,
+        typer.Option(help="A time (2026-12-24T08:00:00Z), by the sessions' clock, or how long (7d).", metavar="TIME"),
+    ],
+    policy_name: PolicyName = "default",
+    by: By,
+    reason: Reason,
+    at: Cluster,
+    as_json: AsJson = False,
+) -> None:
+    """Mute a rule for an agent until a time: its findings are recorded as in shadow, and do nothing.
+
+    The policy gets its next version with an exemption, which later documents keep until it ends. Budgets, and what
+    operators stop, are never muted. Workers with --policy FILE do not follow it.
+
+    Example: haltline policy mute cycle --agent nightly --until 7d --by ada --reason 'is being rewritten'
+    """
+    from haltline.schemas.policy import Exemption
+    from haltline.schemas.record import rfc3339
+    from haltline.streams.engine.plugins import installed
+    from haltline.streams.policy.mutes import muted
+
+    now_ms = time.time_ns() // 1_000_000
+    until_ms = _moment_after(until, now_ms)
+    exemption = Exemption(by=by, reason=reason, expires=until_ms)
+    change = muted(rule, agent, exemption, now_ms=now_ms, plugins=installed())
+    what = f"{rule} is muted for agent {agent} until {rfc3339(until_ms)}"
+    _publish_changed(change, what, policy_name, by=by, reason=reason, at=at, as_json=as_json)
+
+
+@with_cluster()
+def unmute(
+    rule: Muted,
+    *,
+    agent: OfAgent,
+    policy_name: PolicyName = "default",
+    by: By,
+    reason: Reason,
+    at: Cluster,
+    as_json: AsJson = False,
+) -> None:
+    """End a mute.
+
+    Example: haltline policy unmute cycle --agent nightly --by ada --reason 'is rewritten'
+    """
+    from haltline.streams.policy.mutes import unmuted
+
+    what = f"{rule} is no longer muted for agent {agent}"
+    _publish_changed(unmuted(rule, agent), what, policy_name, by=by, reason=reason, at=at, as_json=as_json)
+
+
+def _publish_changed(
+    change: "Change", what: str, name: str, *, by: str, reason: str, at: Cluster, as_json: bool
+) -> None:
+    from haltline.streams.engine.plugins import installed
+    from haltline.streams.policy.loader import BadPolicy
+    from haltline.streams.policy.mutes import mutes_of, publish_changed
+
+    now_ms = time.time_ns() // 1_000_000
+    try:
+        policy, _ = publish_changed(
+            change,
+            name,
+            bootstrap=at.bootstrap,
+            topic=at.topics.policies,
+            by=by,
+            reason=reason,
+            time_ms=now_ms,
+            plugins=installed(),
+            client=at.client_config,
+        )
+    except BadPolicy as error:
+        fail(error, Exit.USAGE)
+    if as_json:
+        mutes = [asdict(one) for one in mutes_of(policy, now_ms)]
+        print_json({"name": policy.name, "version": policy.version, "mutes": mutes})
+    else:
+        say(f"policy {policy.name}, version {policy.version}: {what}")
+
+
+def _moment_after(text: str, now_ms: int) -> int:
+    """Return the epoch milliseconds of a time, or of a length of time from now on."""
+    from haltline.streams.notify.lengths import length_of_time
+    from haltline.streams.replay.time_range import BadMoment, parse_moment
+
+    with suppress(ValueError):
+        return now_ms + length_of_time(text) // timedelta(milliseconds=1)
+    try:
+        return parse_moment(text, now_ms) or now_ms
+    except BadMoment:
+        fail(f"--until: expected a time (2026-12-24T08:00:00Z) or how long (7d), got {text!r}", Exit.USAGE)
+
+
 def register(app: typer.Typer) -> None:
     """Adds the group."""
-    group = typer.Typer(help="Check, show and publish policy documents.", no_args_is_help=True)
-    for function in (check, publish, show):
+    group = typer.Typer(help="Check, show and publish policy documents, and mute rules.", no_args_is_help=True)
+    for function in (check, publish, show, mute, unmute):
         group.command()(function)
     app.add_typer(group, name="policy")

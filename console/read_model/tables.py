@@ -201,6 +201,7 @@ incidents = Table(
     *_needed(level=Integer, severity=Integer, count=BigInteger),  # the highest level and severity by rank; -1: none
     Column("last_ms", BigInteger, nullable=False, index=True),
     Column("assignee", String),
+    *_needed(snoozed_ms=BigInteger),  # until then it is silent; 0: it is not
     Column("decision_id", String, nullable=False),
     Column("request_id", String, index=True),
     _words(),

@@ -68,7 +68,8 @@ class ApprovalsAnswered(BaseModel):
     """The answered requests, in their newest known state."""
 
 
-def _shown(body: str, at_ms: int) -> Request:
+def shown_request(body: str, at_ms: int) -> Request:
+    """Return a request from the last decision on it."""
     decision = Decision.model_validate_json(body)
     if decision.approval is None:
         raise TypeError(f"decision {decision.decision_id}: expected one with an approval request")
@@ -100,6 +101,7 @@ def list_approvals(
     status: ApprovalState | None = None,
     priority: Severity | None = None,
     agent_id: str | None = None,
+    session_id: str | None = None,
     include_expired: Annotated[bool, Query(description="Also those whose time is over.")] = True,
     open_only: Annotated[bool, Query(description="Only those that can be answered now.")] = False,
     skip: Skip = 0,
@@ -110,11 +112,12 @@ def list_approvals(
     held: list[Where] = [*queries.waiting(at_ms)] if open_only else []
     held += [("priority", "=", priority.rank)] if priority is not None else []
     held += [("agent_id", "=", agent_id)] if agent_id is not None else []
+    held += [("session_id", "=", session_id)] if session_id is not None else []
     held += [("state", "=", status.value)] if status is not None and not is_expired else []
     if status is not None or not include_expired:
         held.append(("over_ms", "<=" if is_expired else ">", at_ms))
     rows = here.kept.rows("approvals", *held, order=queries.URGENT_FIRST, skip=skip, limit=limit)
-    shown = [_shown(row["body"], at_ms) for row in rows]
+    shown = [shown_request(row["body"], at_ms) for row in rows]
     return RequestList(approvals=shown, total=here.kept.count("approvals", *held), skip=skip, limit=limit)
 
 
@@ -129,7 +132,7 @@ def approval(here: ContextDep, _: Viewer, request_id: str) -> Request:
     """One request in its present state. The id may be shortened."""
     request_id = resolve("request", request_id, beginning(here.kept, "approvals", "request_id", request_id))
     (row,) = here.kept.rows("approvals", ("request_id", "=", request_id))
-    return _shown(row["body"], now_ms())
+    return shown_request(row["body"], now_ms())
 
 
 class Batch(Reason):

@@ -44,15 +44,18 @@ class CommandOutcome(BaseModel):
     """It is recorded, and a second operator must confirm it."""
     state: JsonObject | None
     """What is in force now."""
+    ended: bool
+    """The session has ended before: nothing of it runs."""
 
 
-def _answered(answer: CommandResult) -> CommandOutcome:
+def _answered(answer: CommandResult, *, ended: bool) -> CommandOutcome:
     after = None if answer.after is None else orjson.loads(answer.after.to_json())
     return CommandOutcome(
         command_id=answer.command.command_id,
         answered=answer.answered,
         second_wanted=answer.second_wanted,
         state=after,
+        ended=ended,
     )
 
 
@@ -76,11 +79,12 @@ def _add(act: Act) -> None:
         if given.get("session") is not None:
             given["session"] = whole(here, ScopeKind.SESSION, given["session"])
         scope_id = whole(here, act_on.scope, act_on.id, unknown=act_on.unknown)
-        return _answered(
-            here.inbox.command(
-                CommandKind(act.name), act_on.scope, scope_id, by=who.name, reason=act_on.reason, **given
-            )
+        answer = here.inbox.command(
+            CommandKind(act.name), act_on.scope, scope_id, by=who.name, reason=act_on.reason, **given
         )
+        of_session = act_on.scope is ScopeKind.SESSION
+        ended = of_session and here.kept.count("sessions", ("session_id", "=", scope_id), ("ended", "=", True)) > 0
+        return _answered(answer, ended=ended)
 
     give.__annotations__["act_on"] = model
     router.post(f"/{act.name}", name=act.name, description=act.help, responses=_UNHEARD)(give)

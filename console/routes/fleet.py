@@ -18,16 +18,20 @@ from haltline.console.problem_kinds import Problem
 from haltline.console.protection_watch import ProtectionWatch
 from haltline.console.read_model import fleet
 from haltline.console.read_model.history import published_policy
+from haltline.console.routes.approvals import Request as ApprovalRequest
+from haltline.console.routes.approvals import shown_request
 from haltline.console.settings import ConsoleSettings
 from haltline.detectors.cross_session.budgets import AgentBudget, MissionBudget
 from haltline.detectors.framework.base import Pattern
 from haltline.detectors.framework.settings import construct
 from haltline.detectors.session.budget import Budget
 from haltline.detectors.session.spend_velocity import SpendVelocity
-from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.control import ControlRecord, ControlState, control_key
+from haltline.schemas.decisions import WHOLE_SESSION, ScopeKind
 from haltline.schemas.policy import Policy
 from haltline.schemas.record import rfc3339
 from haltline.streams.engine.effective_rules import EffectiveRules
+from haltline.streams.history import queries
 from haltline.streams.operator.blast_radius import preview
 from haltline.streams.operator.client import Operator, PartitionLag
 from haltline.streams.operator.command_factory import now_ms
@@ -133,7 +137,7 @@ Hours = Annotated[Literal["1", "24", "168"], Query(description="The last hour, d
 
 
 class NeedsPerson(BaseModel):
-    """How much needs a person; a session may count in several."""
+    """How much needs a person, without what is snoozed; a session may count in several."""
 
     held: int
     """Sessions that are held."""
@@ -143,6 +147,35 @@ class NeedsPerson(BaseModel):
     """Requests that can be answered now."""
     incidents: int
     """Unresolved incidents."""
+    snoozed: int
+    """Unresolved incidents that are snoozed."""
+
+
+class StoppedSession(BaseModel):
+    """A session that is held, or that haltline killed."""
+
+    session_id: str
+    agent_id: str
+    state: str
+    code: str
+    reason: str
+    by: str
+    since: str
+    ended: bool
+    """Its agent's run is over."""
+    request_id: str | None
+    """Of a held session: the request that an operator answers to release or kill it."""
+
+
+class Attention(BaseModel):
+    """What needs a person now: each session and request once."""
+
+    stopped: list[StoppedSession]
+    """Held sessions, then killed ones, the latest first."""
+    requests: list[ApprovalRequest]
+    """Single calls that wait, the most urgent first."""
+    snoozed: int
+    """Incidents that are left out because they are snoozed."""
 
 
 class Overview(BaseModel):
@@ -309,6 +342,41 @@ def protection(request: Request, _: Viewer) -> Protection:
 def overview(here: ContextDep, _: Viewer) -> Overview:
     """Counts of live sessions, restrictions and pending approvals, and the trips of the last day by hour."""
     return Overview(**fleet.overview(here.engine, now_ms()))
+
+
+@router.get("/attention")
+def attention(here: ContextDep, _: Viewer) -> Attention:
+    """The held and killed sessions and the waiting calls that need a person now, without what is snoozed."""
+    at_ms = now_ms()
+    needs = queries.needs_person(here.kept, at_ms)
+    bodies = here.kept.rows("approvals", ("request_id", "in", list(needs.waiting)))
+    requests = {one.id: one for one in (shown_request(row["body"], at_ms) for row in bodies)}
+    ordered = [requests[name] for name in needs.waiting if name in requests]
+    of_held = {one.session_id: one.id for one in ordered if one.action_name == WHOLE_SESSION}
+    ids = [*needs.held, *needs.killed]
+    entries = here.kept.rows("control", ("key", "in", [control_key(ScopeKind.SESSION, name) for name in ids]))
+    known = {row["session_id"]: row for row in here.kept.rows("sessions", ("session_id", "in", ids))}
+    stopped = []
+    for row in sorted(entries, key=lambda row: (row["state"] == ControlState.KILLED.value, -row["since_ms"])):
+        entry = ControlRecord.model_validate_json(row["body"])
+        stopped.append(
+            StoppedSession(
+                session_id=entry.id,
+                agent_id=entry.agent_id,
+                state="held" if entry.state is ControlState.FROZEN else entry.state.value,
+                code=entry.code,
+                reason=entry.reason,
+                by=entry.by,
+                since=rfc3339(entry.stands_since),
+                ended=bool(known.get(entry.id, {}).get("ended")),
+                request_id=of_held.get(entry.id),
+            )
+        )
+    return Attention(
+        stopped=stopped,
+        requests=[one for one in ordered if one.action_name != WHOLE_SESSION or one.session_id not in ids],
+        snoozed=needs.snoozed,
+    )
 
 
 @router.get("/fleet/trips")

@@ -1,6 +1,7 @@
 """`/api/v1/incidents`: related decisions, the worst first, and operators' commands on them."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, HTTPException, Path, Query
@@ -98,10 +99,11 @@ class Change(IncidentRecord):
 
 
 class IncidentAction(BaseModel):
-    """The reason; and the assignee, for `assign`."""
+    """The reason; the assignee, for `assign`; and the length, for `snooze`."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096)]
     assignee: Annotated[str | None, Field(min_length=1, max_length=256)] = None
+    lasts: timedelta = timedelta(hours=1)
 
 
 class IncidentActionResult(BaseModel):
@@ -162,16 +164,17 @@ def act(
     here: ContextDep,
     who: OperatorClient,
     incident_id: IncidentId,
-    word: Literal["acknowledge", "assign", "comment", "resolve"],
+    word: Literal["acknowledge", "assign", "comment", "resolve", "snooze"],
     body: IncidentAction,
 ) -> IncidentActionResult:
-    """Acknowledges, assigns, comments or resolves an incident. Resolving it closes its open request as refused.
+    """Acknowledges, assigns, comments, snoozes or resolves an incident. Resolving closes its open request as refused.
 
     409 for a resolved incident, which stays resolved, and for a second acknowledgement.
     """
     assignee = body.assignee if word == "assign" else None
+    lasts = body.lasts if word == "snooze" else None
     before = _one(here, incident_id)
-    acted = here.inbox.act(CommandKind(word), before, by=who.name, reason=body.reason, assignee=assignee)
+    acted = here.inbox.act(CommandKind(word), before, by=who.name, reason=body.reason, assignee=assignee, lasts=lasts)
     if acted.place is not None:
         here.feeder.wait_for(acted.place, TAKEN_IN_WITHIN_S)
     (shown,) = _shown(here, [acted.after or acted.before])

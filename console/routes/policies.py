@@ -1,6 +1,6 @@
 """`/api/v1/policies`: the documents that workers follow."""
 
-import time
+from datetime import timedelta
 from functools import cache
 from typing import Annotated, Any
 
@@ -8,16 +8,17 @@ import orjson
 from fastapi import APIRouter, HTTPException, Response
 from pydantic import BaseModel, Field
 
-from haltline.console.context import Context, ContextDep, PolicyAdmin, Viewer
+from haltline.console.context import Context, ContextDep, OperatorClient, PolicyAdmin, Viewer
 from haltline.console.http.routing import UNUSABLE, StrictRoute
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Exemption, Policy
 from haltline.schemas.record import JsonObject, rfc3339
 from haltline.streams.engine.plugins import installed
-from haltline.streams.operator.command_factory import NotAllowed
+from haltline.streams.operator.command_factory import NotAllowed, now_ms
 from haltline.streams.policy.json_schema import policy_schema
 from haltline.streams.policy.loader import BadPolicy, in_vain, parse_policy
+from haltline.streams.policy.mutes import Change, Mute, muted, mutes_of, publish_changed, unmuted
 from haltline.streams.policy.publish import publish
-from haltline.streams.policy.source import current
+from haltline.streams.policy.source import current, policy_of
 
 router = APIRouter(prefix="/api/v1/policies", tags=["policies"], route_class=StrictRoute)
 
@@ -46,6 +47,20 @@ class Publication(Document):
     """A document to put in force, and the reason."""
 
     reason: Annotated[str, Field(min_length=1, max_length=4096, examples=["clean-up of staging is over"])]
+
+
+class MuteEnd(BaseModel):
+    """The end of a mute."""
+
+    rule: Annotated[str, Field(min_length=1, max_length=256)]
+    agent: Annotated[str, Field(min_length=1, max_length=256)]
+    reason: Annotated[str, Field(min_length=1, max_length=4096)]
+
+
+class NewMute(MuteEnd):
+    """A rule to be muted for an agent, and for how long."""
+
+    lasts: Annotated[timedelta, Field(gt=timedelta(), le=timedelta(days=366))] = timedelta(days=1)
 
 
 class PolicyCheck(BaseModel):
@@ -108,7 +123,7 @@ def put_in_force(here: ContextDep, who: PolicyAdmin, body: Publication) -> Polic
             topic=here.settings.topics.policies,
             by=who.name,
             reason=body.reason,
-            time_ms=time.time_ns() // 1_000_000,
+            time_ms=now_ms(),
             client=here.settings.client,
         )
     except BadPolicy as older:
@@ -121,6 +136,51 @@ def put_in_force(here: ContextDep, who: PolicyAdmin, body: Publication) -> Polic
         partition=place.partition,
         offset=place.offset,
     )
+
+
+@router.get("/{name}/mutes")
+def mutes(here: ContextDep, _: Viewer, name: str) -> list[Mute]:
+    """The rules that are muted for an agent now."""
+    record = current(here.settings.bootstrap, here.settings.topics.policies, client=here.settings.client).get(name)
+    return [] if record is None else mutes_of(policy_of(record, name, installed()), now_ms())
+
+
+@router.post("/{name}/mutes", status_code=201, responses=UNUSABLE)
+def mute(here: ContextDep, who: OperatorClient, name: str, body: NewMute) -> list[Mute]:
+    """Mutes a rule for an agent until a time: its findings are recorded as in shadow, and do nothing.
+
+    Budgets are never muted, nor what operators stop.
+    """
+    time_ms = now_ms()
+    until_ms = time_ms + body.lasts // timedelta(milliseconds=1)
+    exemption = Exemption(by=who.name, reason=body.reason, expires=until_ms)
+    change = muted(body.rule, body.agent, exemption, now_ms=time_ms, plugins=installed())
+    return _publish_changed(here, who.name, name, body.reason, change)
+
+
+@router.post("/{name}/unmute", responses=UNUSABLE)
+def unmute(here: ContextDep, who: OperatorClient, name: str, body: MuteEnd) -> list[Mute]:
+    """Ends a mute."""
+    return _publish_changed(here, who.name, name, body.reason, unmuted(body.rule, body.agent))
+
+
+def _publish_changed(here: Context, by: str, name: str, reason: str, change: Change) -> list[Mute]:
+    try:
+        policy, place = publish_changed(
+            change,
+            name,
+            bootstrap=here.settings.bootstrap,
+            topic=here.settings.topics.policies,
+            by=by,
+            reason=reason,
+            time_ms=now_ms(),
+            plugins=installed(),
+            client=here.settings.client,
+        )
+    except BadPolicy as refused:
+        raise NotAllowed(str(refused)) from None
+    here.feeder.wait_for(place, 5.0)
+    return mutes_of(policy, now_ms())
 
 
 def read_document(document: str | JsonObject) -> Policy:

@@ -26,7 +26,9 @@ from haltline.schemas.policy import Policy
 MAX_OPEN: Final = 64
 """Open incidents of one session or scope; beyond it, the one that counted longest ago is closed."""
 RECORDED_SINGLY: Final = 100
-ACTS: Final = frozenset({CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE})
+ACTS: Final = frozenset(
+    {CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE, CommandKind.SNOOZE}
+)
 """The commands of operators for incidents."""
 BY_OPERATOR: Final = "resolved_by_operator"
 QUIET: Final = "quiet"
@@ -74,6 +76,8 @@ def note(
     incident.session_id = decision.session_id
     incident.agent_id = agent_id
     incident.mission_id = mission_id or incident.mission_id
+    if decision.level is Level.KILL:
+        incident.snoozed_until = None
     before = incident.now()
     if cause not in before.causes:
         incident.joined.append(cause)
@@ -155,6 +159,8 @@ def act(incidents: Open, about: About, command: Command) -> list[IncidentRecord]
             incident.assignee, change = command.assignee, IncidentChange.ASSIGNED
         case CommandKind.COMMENT:
             change = IncidentChange.COMMENTED
+        case CommandKind.SNOOZE:
+            incident.snoozed_until, change = command.until, IncidentChange.SNOOZED
         case CommandKind.RESOLVE:
             of, by, comment = [incident.cause], command.by, command.reason
             return close(incidents, about, BY_OPERATOR, command.time, causes=of, by=by, comment=comment)

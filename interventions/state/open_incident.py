@@ -48,6 +48,7 @@ class OpenIncident:
     request_id: str | None = None
     """The open approval request."""
     assignee: str | None = None
+    snoozed_until: int | None = None
     session_id: str | None = None
     agent_id: str = "unknown"
     mission_id: str | None = None

@@ -8,10 +8,11 @@ from haltline.schemas.dead_letter import DeadLetter
 from haltline.schemas.decisions import Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Detection
-from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.incidents import IncidentChange, IncidentRecord
 from haltline.schemas.native import EventFields
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.policy import Policy
+from haltline.schemas.record import rfc3339
 from haltline.schemas.signals import Signal
 
 _PROPOSED, _COMPLETED, _STARTED = Kind.PROPOSED.value, Kind.COMPLETED.value, Kind.SESSION_STARTED.value
@@ -69,6 +70,8 @@ def of_feedback(feedback: Feedback) -> str:
 def of_incident(incident: IncidentRecord) -> str:
     """`incident 4f1c09ab opened: repetition, BLOCK, 1 time: ...`, `incident 4f1c09ab resolved (session_ended): ...`."""
     why = f" ({incident.resolution or incident.approval})" if incident.resolution or incident.approval else ""
+    if incident.change is IncidentChange.SNOOZED and incident.snoozed_until is not None:
+        why = f" until {rfc3339(incident.snoozed_until)}"
     who = f" by {incident.by}" if incident.by else ""
     times = f"{incident.count} time{'' if incident.count == 1 else 's'}"
     name = f"incident {incident.incident_id[:8]} {incident.change}{why}{who}"

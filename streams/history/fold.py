@@ -156,6 +156,7 @@ def _incident(record: IncidentRecord) -> Row:
         "level": record.level.rank,
         "severity": -1 if record.severity is None else record.severity.rank,
         "last_ms": record.last_at,
+        "snoozed_ms": record.snoozed_until or 0,
         "words": words_of(
             record.incident_id, record.cause, record.scope_id, record.target, record.summary, record.session_id,
             record.agent_id,

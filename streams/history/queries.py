@@ -44,7 +44,7 @@ def waiting(now_ms: int) -> tuple[Where, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class NeedsPerson:
-    """What a person has to look at now."""
+    """What a person has to look at now, without what belongs to a snoozed incident."""
 
     held: tuple[str, ...]
     """Sessions that are held."""
@@ -54,12 +54,16 @@ class NeedsPerson:
     """Requests that can be answered now, the most urgent first."""
     incidents: int
     """Incidents that are not resolved."""
+    snoozed: int
+    """Incidents that are snoozed."""
 
 
 def needs_person(kept: Kept, now_ms: int) -> NeedsPerson:
     """Return what needs a person."""
     of_sessions = kept.rows("control", ("scope", "=", ScopeKind.SESSION.value), order=("since_ms", "key"))
-    held = [row["id"] for row in of_sessions if row["state"] == ControlState.FROZEN.value]
+    snoozed = kept.rows("incidents", OPEN, ("snoozed_ms", ">", now_ms))
+    silent = {row["session_id"] for row in snoozed}
+    held = [row["id"] for row in of_sessions if row["state"] == ControlState.FROZEN.value and row["id"] not in silent]
     killed = {
         row["id"]: row["since_ms"]
         for row in of_sessions
@@ -70,12 +74,14 @@ def needs_person(kept: Kept, now_ms: int) -> NeedsPerson:
     for row in kept.rows("records", ("session_id", "in", list(killed)), ("topic", "=", "commands")):
         if row["time_ms"] >= killed.get(row["session_id"], row["time_ms"] + 1):
             del killed[row["session_id"]]
+    of_snoozed = {row["request_id"] for row in snoozed}
     requests = kept.rows("approvals", *waiting(now_ms), order=URGENT_FIRST)
     return NeedsPerson(
         held=tuple(held),
         killed=tuple(killed),
-        waiting=tuple(row["request_id"] for row in requests),
-        incidents=kept.count("incidents", OPEN),
+        waiting=tuple(row["request_id"] for row in requests if row["request_id"] not in of_snoozed),
+        incidents=kept.count("incidents", OPEN) - len(snoozed),
+        snoozed=len(snoozed),
     )
 
 

@@ -35,7 +35,7 @@ def kind_of(record: IncidentRecord) -> Kind | None:
         return Kind.RESOLVED
     if record.level is Level.KILL:
         return Kind.KILLED
-    return None if record.request_id is None else Kind.APPROVAL_WANTED
+    return None if record.request_id is None or record.is_snoozed(record.changed_at) else Kind.APPROVAL_WANTED
 
 
 class Planned(NamedTuple):

@@ -19,7 +19,7 @@ from confluent_kafka import Message as KafkaMessage
 
 from haltline.schemas.control import ControlRecord
 from haltline.schemas.dead_letter import BadRecord
-from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.incidents import IncidentChange, IncidentRecord
 from haltline.schemas.notifications import NotificationOutcome
 from haltline.schemas.topics import SETS_KEY
 from haltline.schemas.wire import InvalidRecord, decode
@@ -249,6 +249,11 @@ class Notifier:
         planned = plan(record, self._repeats, owned.channels_of(record.incident_id))
         fresh = [one for one in planned if owned.claim(one.notification_id, at_ms)]
         owned.read(origin.offset, len(fresh))
+        if record.change is IncidentChange.SNOOZED:
+            for name in owned.channels_of(record.incident_id):
+                if self._repeats.get(name):
+                    silent = Planned.of(record, kind_of(record) or Kind.APPROVAL_WANTED, name)
+                    self._channels[name].follow(self._item(origin, record, silent))
         for one in fresh:
             item = self._item(origin, record, one)
             if at_ms - origin.timestamp_ms <= self._oldest_ms:

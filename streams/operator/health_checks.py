@@ -5,12 +5,13 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from enum import StrEnum
 from http import HTTPStatus
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlsplit
 
 import orjson
@@ -35,8 +36,12 @@ _CLOCK_OFF_S: Final = 5.0
 _CANARY_WITHIN_S: Final = 900.0
 _ACLS_WITHIN_S: Final = 10.0
 _MANY_RECORDS: Final = 10_000
+_MOVES_WITHIN_S: Final = 3.0
+"""A worker commits about once a second."""
+_LOOK_EVERY_S: Final = 0.2
 _LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 _log = logging.getLogger(__name__)
+_T = TypeVar("_T")
 
 
 class Verdict(StrEnum):
@@ -83,6 +88,12 @@ def _checked(what: str, who: str, check: Callable[[], Check]) -> Check:
     except KafkaException as refused:
         found = refused.args[0].str()
     return note(what, found, f"ask as {who} (--client-config)")
+
+
+def at_once(*asked: Callable[[], _T]) -> list[_T]:
+    """Return the results of all of these in their order, waiting for as long as the slowest takes."""
+    with ThreadPoolExecutor(len(asked)) as pool:
+        return [one.result() for one in [pool.submit(each) for each in asked]]
 
 
 # Access rights
@@ -163,33 +174,49 @@ def _authorizer(admin: AdminClient) -> str:
 # The topics' content
 
 
-def progress(what: str, lag: Iterable[PartitionLag], group: str, do: str) -> Check:
-    """Check a group's progress; it is bad if records wait and the group has never committed."""
-    partitions = list(lag)
-    records = sum(partition.lag_records for partition in partitions)
-    if records and all(partition.committed is None for partition in partitions):
-        return bad(what, f"{records} records wait, and no member of group {group} has committed yet", do)
+def progress(
+    what: str, lag: Callable[[], list[PartitionLag]], group: str, do: str, *, worst: Verdict = Verdict.BAD
+) -> Check:
+    """Check a group's progress: `worst` if records wait, and it commits none of them within some seconds."""
+    partitions = lag()
+    records, began_s = sum(partition.lag_records for partition in partitions), time.monotonic()
+    while records and time.monotonic() - began_s < _MOVES_WITHIN_S:
+        time.sleep(_LOOK_EVERY_S)
+        before = {(one.topic, one.partition): one.committed for one in partitions}
+        later = lag()
+        if any(one.committed != before[one.topic, one.partition] for one in later):
+            break
+    else:
+        if records and all(partition.committed is None for partition in partitions):
+            return Check(what, worst, f"{records} records wait, and no member of group {group} has committed yet", do)
+        if records:
+            found = f"{records} records wait, and group {group} has read none in {_MOVES_WITHIN_S:.0f} s"
+            return Check(what, worst, found, do)
     if records > _MANY_RECORDS:
         return note(what, f"{records} records wait", "see deploy/runbooks/HaltlineBehind.md")
     return ok(what, f"{records} records wait")
 
 
 def check_progress(
-    what: str, bootstrap: str, topics: Topics, *, group: str, do: str, client: Mapping[str, ClientSetting]
+    what: str,
+    bootstrap: str,
+    topics: Topics,
+    *,
+    group: str,
+    do: str,
+    client: Mapping[str, ClientSetting],
+    worst: Verdict = Verdict.BAD,
 ) -> Check:
     """Check the progress of a group on a cluster, like `progress`."""
     operator = Operator(bootstrap, topics=topics, group=group, client=client)
-    return _checked(what, "an operator", lambda: progress(what, operator.lag(), group, do))
+    return _checked(what, "an operator", lambda: progress(what, operator.lag, group, do, worst=worst))
 
 
 def shadow_progress(bootstrap: str, topics: Topics, *, group: str, client: Mapping[str, ClientSetting]) -> Check:
     """Check the progress of the group for rules in shadow: never bad, because it stops nothing."""
     what, name = "shadow workers' progress", Runs.SHADOW.group(group)
     do = f"haltline worker --rules shadow --bootstrap {bootstrap} --group {group}, where workers run --rules enforced"
-    found = check_progress(what, bootstrap, topics, group=name, do=do, client=client)
-    if found.verdict is Verdict.BAD:
-        return note(what, f"no group of its own: no member of {name} has committed yet", do)
-    return found
+    return check_progress(what, bootstrap, topics, group=name, do=do, client=client, worst=Verdict.NOTE)
 
 
 def published_policies(bootstrap: str, topics: Topics, client: Mapping[str, ClientSetting]) -> Check:

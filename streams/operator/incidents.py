@@ -1,8 +1,9 @@
-"""The operator's client for incidents: read, acknowledge, assign, comment and resolve them."""
+"""The operator's client for incidents: read, acknowledge, assign, comment, snooze and resolve them."""
 
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Final, TypeVar
 
 from confluent_kafka import TopicPartition
@@ -15,10 +16,11 @@ from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.record import Record
 from haltline.streams.history import queries
 from haltline.streams.operator.client import Operator
-from haltline.streams.operator.command_factory import NotAllowed, make_command
+from haltline.streams.operator.command_factory import NotAllowed, make_command, now_ms
 from haltline.streams.operator.ids import resolve
 from haltline.streams.operator.kill_trail import kill_trail
 
+_LONGEST_SNOOZE: Final = timedelta(days=7)
 _POLL_S: Final = 0.1
 _R = TypeVar("_R", bound=Record)
 
@@ -60,13 +62,21 @@ class Incidents(Operator):
         return kill_trail(control, answers, about)
 
     def act(
-        self, kind: CommandKind, incident: IncidentRecord, *, by: str, reason: str, assignee: str | None = None
+        self,
+        kind: CommandKind,
+        incident: IncidentRecord,
+        *,
+        by: str,
+        reason: str,
+        assignee: str | None = None,
+        lasts: timedelta | None = None,
     ) -> IncidentChange:
-        """Acknowledge, assign, comment or resolve an incident.
+        """Acknowledge, assign, comment, snooze or resolve an incident.
 
-        Raises NotAllowed when it is resolved, is already acknowledged, or the assignee is missing.
+        Raises NotAllowed when it is resolved, is already acknowledged, or the assignee is missing; or a snooze lasts
+        more than seven days.
         """
-        _require_allowed(kind, incident, assignee)
+        _require_allowed(kind, incident, assignee, lasts)
         command = make_command(
             kind,
             incident.scope,
@@ -75,6 +85,7 @@ class Incidents(Operator):
             reason=reason,
             incident_id=incident.incident_id,
             assignee=assignee,
+            until=None if lasts is None else now_ms() + lasts // timedelta(milliseconds=1),
             incident=incident if kind is CommandKind.RESOLVE else None,
         )
         with self._reader(self._topics.incidents, from_beginning=False) as reader:
@@ -105,10 +116,14 @@ def _read(model: type[_R], value: bytes | None) -> _R | None:
         return None
 
 
-def _require_allowed(kind: CommandKind, incident: IncidentRecord, assignee: str | None) -> None:
+def _require_allowed(
+    kind: CommandKind, incident: IncidentRecord, assignee: str | None, lasts: timedelta | None
+) -> None:
     name = f"{kind} of incident {incident.incident_id}"
     if incident.state is IncidentState.RESOLVED:
         raise NotAllowed(f"{name}: it is resolved ({incident.resolution}); a new trip opens another one")
+    if kind is CommandKind.SNOOZE and (lasts is None or not timedelta() <= lasts <= _LONGEST_SNOOZE):
+        raise NotAllowed(f"{name}: expected a time from 0s to 7d, got {lasts}")
     if kind is CommandKind.ACKNOWLEDGE and incident.state is IncidentState.ACKNOWLEDGED:
         raise NotAllowed(f"{name}: it is acknowledged already")
     if kind is CommandKind.ASSIGN and not (assignee or "").strip():

@@ -5,9 +5,10 @@ from typing import Final
 
 import orjson
 from confluent_kafka import TopicPartition
+from pydantic import ValidationError
 
 from haltline.schemas import expressions as re
-from haltline.schemas.policy import Policy, Published
+from haltline.schemas.policy import Override, Policy, Published
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_record import LogRecord
 from haltline.streams.kafka.produce import produce_confirmed
@@ -30,10 +31,11 @@ def publish(
     reason: str,
     time_ms: int,
     client: Mapping[str, ClientSetting] | None = None,
+    keeps: bool = True,
 ) -> tuple[Policy, TopicPartition]:
     """Write a checked policy, for every worker that follows its name. Returns it as written, and its position.
 
-    Without a version, it gets the next one.
+    Without a version, it gets the next one. `keeps`: with the mutes that are in force under its name.
 
     Raises:
         BadPolicy: its version is not above that of the current document.
@@ -49,10 +51,21 @@ def publish(
         raise BadPolicy(
             f"version: expected more than {above}, which is there under {policy.name!r}, got {policy.version}"
         )
+    if keeps and there is not None and (mutes := _mutes_in(there, time_ms)):
+        kept = (one for one in mutes if one not in policy.overrides)
+        policy = policy.model_copy(update={"overrides": (*policy.overrides, *kept)})
     published = Published(by=by, reason=reason, time=time_ms)
     policy = policy.model_copy(update={"v": policy.v, "name": policy.name, "published": published})
     place = produce_confirmed(bootstrap, topic, key=policy.name.encode(), value=encoded(policy), client=client)
     return policy, place
+
+
+def _mutes_in(record: LogRecord, time_ms: int) -> list[Override]:
+    try:
+        overrides = Policy.model_validate_json(record.value or b"{}").overrides
+    except ValidationError:
+        return []  # no worker can use it either
+    return [o for o in overrides if o.is_mute and o.exemption is not None and time_ms < o.exemption.expires]
 
 
 def encoded(policy: Policy) -> bytes:

@@ -123,6 +123,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     "records": ("POST", "/api/v1/interventions", {"json": NEW}),
     "kills": ("POST", "/api/v1/kill", {"json": {"id": "x", "unknown": True, "reason": "no"}}),
     **{f"{act}s": ("POST", f"/api/v1/{act}", {"json": {"id": "x"}}) for act in ("freeze", "contain", "lift")},
+    "mutes": ("POST", "/api/v1/policies/default/mutes", {"json": {}}),
     "hides": ("DELETE", "/api/v1/interventions/int_1", {}),
 }
 
@@ -132,7 +133,7 @@ REQUESTS: dict[str, tuple[str, str, dict[str, Any]]] = {
     {
         "a viewer looks": (Role.VIEWER, ["lists"]),
         "an agent tells": (Role.AGENT, ["records"]),
-        "an operator acts": (Role.OPERATOR, ["lists", "records", "kills", "freezes", "contains", "lifts"]),
+        "an operator acts": (Role.OPERATOR, ["lists", "records", "kills", "freezes", "contains", "lifts", "mutes"]),
     },
 )
 def test_what_a_role_may(client: TestClient, role: Role, allowed: list[str]) -> None:

@@ -23,6 +23,7 @@ from tests.console.serving import bearer, console_in, context, tell
 from tests.console.topics import Said, messages_of, rows
 from tests.streams.commands import haltline
 from tests.streams.engine.test_groups import delete, event, spends
+from tests.streams.notify.records import change
 from tests.streams.running import ASKING
 
 NOW_MS = time.time_ns() // 1_000_000
@@ -47,7 +48,8 @@ def fleet() -> list[Said]:
     asks = [delete(n + 30 * s, f"ask{s}", f"asset_id=a{s}", await_verdict=True) for s in range(2) for n in range(1, 4)]
     moved = [one.model_copy(update={"time": one.time + SINCE_MS}) for one in (*loops, *others)]
     waiting = [one.model_copy(update={"time": one.time + SINCE_MS}) for one in asks]
-    return [*messages_of(moved), *messages_of(waiting, parse_policy(ASKING))]
+    snoozed = change("snoozed", 2, scope_id="calm9", session_id="calm9", snoozed_until=NOW_MS + 3_600_000)
+    return [*messages_of(moved), *messages_of(waiting, parse_policy(ASKING)), ("incidents", "calm9", snoozed)]
 
 
 def folded(records: list[dict[str, Any]]) -> Memory:
@@ -79,17 +81,20 @@ def test_pages_say_what_the_fold_says(served: tuple[TestClient, Memory]) -> None
     live = history.count("sessions", *queries.live(now_ms))
     counted = {
         "held": len(needs.held), "killed": len(needs.killed), "waiting": len(needs.waiting),
-        "incidents": needs.incidents,
+        "incidents": needs.incidents, "snoozed": needs.snoozed,
     }  # fmt: skip
     assert all(counted.values()), "the fleet has some of each"
     assert set(needs.killed) == {"loop0", "loop2"}, "ada killed calm2 herself, and has labelled loop1"
     view = got("/fleet")
+    attention = got("/attention")
+    assert {one["session_id"] for one in attention["stopped"]} == {*needs.held, *needs.killed}
+    assert [one["id"] for one in attention["requests"]] == list(needs.waiting)
     states = [one["state"] for one in history.rows("control")]
     assert view["needs_person"] == counted
     assert (view["live"], view["sessions"], view["events"]) == (live, len(sessions), sum(s["events"] for s in sessions))
     assert view["cost_usd"] == sum(one["cost_usd"] for one in sessions) == sum(got("/fleet/spending")["cost_usd"])
     assert view["standing"] == {state: states.count(state) for state in states}
-    assert (view["incidents"], view["waiting"]) == (counted["incidents"], counted["waiting"])
+    assert (view["incidents"], view["waiting"]) == (counted["incidents"] + 1, counted["waiting"])
     assert view["trips_24h"] == got("/fleet/trips")["total"] == tripped == sum(view["trips_by_hour"])
     assert sum(one["trips"] for one in got("/fleet/top", limit=100)["agents"]) == tripped
     assert got("/fleet/live")["total"] == live == sum(len(one["sessions"]) for one in got("/fleet/live")["groups"])
@@ -103,7 +108,7 @@ def test_pages_say_what_the_fold_says(served: tuple[TestClient, Memory]) -> None
     killed = history.count("control", ("scope", "=", "session"), ("state", "=", "killed"))
     assert got("/sessions", state="killed")["total"] == killed
     assert got("/incidents")["total"] == history.count("incidents")
-    assert got("/incidents", open_only=True)["total"] == needs.incidents
+    assert got("/incidents", open_only=True)["total"] == needs.incidents + needs.snoozed
     assert got("/approvals")["total"] == history.count("approvals")
     assert [one["id"] for one in got("/approvals/pending")["approvals"]] == list(needs.waiting)
     assert got("/interventions")["total"] == got("/interventions/stats")["total_interventions"] == len(interventions)
@@ -129,7 +134,7 @@ def test_commands_say_what_the_fold_says(served: tuple[TestClient, Memory]) -> N
     needs = queries.needs_person(history, time.time_ns() // 1_000_000)
     every = [one["incident_id"] for one in said("incidents", "--all")]
     assert every == [one.incident_id for one in queries.incidents(history)]
-    assert len(said("incidents")) == needs.incidents
+    assert len(said("incidents")) == needs.incidents + needs.snoozed
     assert len(said("incidents", "show", every[0])) == len(queries.revisions(history, every[0]))
     assert [one["approval"]["request_id"] for one in said("approvals")] == list(needs.waiting)
     assert len(said("approvals", "--all")) == history.count("approvals")

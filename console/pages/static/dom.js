@@ -130,8 +130,8 @@ export function table(columns, { caption, onopen } = {}) {
       rows.map((row) =>
         h(
           "tr",
-          { data: { key: row.key }, class: row.class, tabindex: onopen ? "0" : undefined, onclick: onopen && opens(onopen, row), onkeydown: onopen && entered(onopen, row) },
-          columns.map((column) => h("td", { class: column.class, data: { head: typeof column.head === "string" ? column.head : "" } }, cellOf(column, row))),
+          { data: { key: row.key }, class: row.class, tabindex: onopen && !row.line ? "0" : undefined, onclick: onopen && !row.line && opens(onopen, row), onkeydown: onopen && !row.line && entered(onopen, row) },
+          row.line ? h("td", { class: "wide", colspan: columns.length }, row.line) : columns.map((column) => h("td", { class: column.class, data: { head: typeof column.head === "string" ? column.head : "" } }, cellOf(column, row))),
         ),
       ),
     );

@@ -1,4 +1,5 @@
 // One intervention: the call, the decision and its reason, what followed, and the possible actions.
+import { answer, because, button, canMute, kill, mute } from "./acts.js";
 import { get, may, post, remove } from "./api.js";
 import { titled } from "./attention.js";
 import { call, isCut, listed } from "./call.js";
@@ -131,14 +132,17 @@ function advice(payload) {
 }
 
 function buttons(of, decision, held, request, refresh) {
-  const button = (text, act, kind) => h("button", { type: "button", class: kind, onclick: act }, text);
+  const reason = because();
   const isKilled = held.some((one) => one.scope === "session" && one.state === "killed");
   return [
     may("act") && [
-      request && [button("Approve once", () => answer(request, "approve", refresh), "primary"), button("Reject", () => answer(request, "reject", refresh))],
-      !isKilled && button("Kill session", () => kill(of, refresh), "danger"),
+      request && [button("Approve once", () => answer(request.id, "approve", reason.value, "Approved.", refresh), "primary"), button("Reject", () => answer(request.id, "reject", reason.value, "Rejected.", refresh))],
+      !isKilled && button("Kill session", () => kill(of.run_id, reason.value, refresh), "danger"),
+      held.filter(endOf).map((one) => button(`${endOf(one).word} ${one.scope}`, () => release(one, refresh, reason.value))),
+      reason,
+      h("span", { class: "gap" }),
       button("Freeze", () => freeze(of, refresh)),
-      held.filter(endOf).map((one) => button(`${endOf(one).word} ${one.scope}`, () => release(one, refresh))),
+      canMute(of.policy_id, of.agent_id) && button("Mute this rule", () => mute(of.policy_id, of.agent_id)),
       h("span", { class: "gap" }),
       button("Was right", () => label(of, decision, "confirmed")),
       button("False alarm", () => label(of, decision, "false_alarm")),
@@ -162,9 +166,6 @@ async function act(question, send, refresh) {
 
 const outcome = (answer, done) => (answer.answered ? done : answer.second_wanted ? "Recorded: it needs a second operator." : "No worker answered. It takes effect as soon as a worker runs.");
 
-const kill = (of, refresh) =>
-  act({ title: `Kill session ${of.run_id}`, text: h("p", {}, "Every further call is refused, and the agent is instructed to end. ", link(`/kill?scope=session&id=${encodeURIComponent(of.run_id)}`, "Preview the affected sessions"), "."), action: "Kill", danger: true, fields: [why()] }, async ({ reason }) => outcome(await post("/api/v1/kill", { scope: "session", id: of.run_id, reason }), `Session ${of.run_id} is killed.`), refresh);
-
 function freeze(of, refresh) {
   const scopes = [["session", of.run_id, "this session"], ["agent", of.agent_id, "every session of the agent"], ["tool", of.action_name, "the tool, for every agent"], ...targetsOf(of).map((target) => ["target", target, "the target, for every agent"])].filter(([, id]) => id);
   return act(
@@ -176,18 +177,6 @@ function freeze(of, refresh) {
     refresh,
   );
 }
-
-const answer = (request, word, refresh) =>
-  act(
-    { title: `${word === "approve" ? "Approve" : "Reject"} ${request.action_name}`, text: [h("p", {}, call(request.action_name, request.arguments)), h("p", {}, word === "approve" ? "This one call is allowed; the next one needs a new approval." : "The call is refused.")], action: word === "approve" ? "Approve" : "Reject", danger: word === "reject", fields: [why()] },
-    async ({ reason }) => {
-      const reply = await post("/api/v1/approvals/batch", { ids: [request.id], word, reason });
-      const [refused] = Object.values(reply.refused);
-      if (refused) throw new Error(refused);
-      return reply.answered.length ? (word === "approve" ? "Approved." : "Rejected.") : "The answer was sent; no worker has processed it yet.";
-    },
-    refresh,
-  );
 
 const label = (of, decision, word) =>
   act({ title: word === "confirmed" ? "Was right" : "False alarm", text: h("p", {}, "Counts towards the rule's precision. The decision and the session do not change."), action: "Save label", fields: [why()] }, async ({ reason }) => {

@@ -1,4 +1,5 @@
 // A session's story: every record in order, and the session's state at each step.
+import { answer, because, button as press, end, kill } from "./acts.js";
 import { get, may } from "./api.js";
 import { titled } from "./attention.js";
 import { badge, empty, facts, fill, h, json, link, mono, panel, path, problem, tell } from "./dom.js";
@@ -9,6 +10,7 @@ import { count, exact, moment, ms, plural, span, usd } from "./say.js";
 import { argumentsOf, isPlumbing, levelShown } from "./steps.js";
 import { incidentTable } from "./views/incidents.js";
 
+const WHOLE = "the whole session"; // the action of a held session's request
 const AT_A_TIME = 1000;
 const DRAWN = 5000; // steps that are loaded automatically; more on request
 const LISTED = 300; // steps in the list at a time: thousands of elements are slow
@@ -16,7 +18,7 @@ const KEPT_FOLD = "haltline.story.signals";
 const AGAIN = 5000; // events that are evaluated again
 const MOST = 20000; // steps that are searched for one address
 const RANK = ["ALLOW", "NUDGE", "REINFORCE", "THROTTLE", "ASK", "PAUSE", "BLOCK", "ROLLBACK", "KILL"];
-const ENDED_BY = { killed: "Release", frozen: "Lift", contained: "Lift" };
+const ENDED_BY = { killed: ["Release", "reset"], frozen: ["Release", "lift"], contained: ["Lift", "lift"] };
 
 export async function story(main, id, query) {
   titled(id, "Sessions");
@@ -27,6 +29,7 @@ export async function story(main, id, query) {
   let frames = null;
   let chosen = 0;
   let limits = [];
+  let requests = [];
   let folded = localStorage.getItem(KEPT_FOLD) !== "shown";
   let visible = []; // the numbers of the steps that are not folded
   let listed = [0, 0]; // the part of `visible` that is in the list
@@ -50,7 +53,9 @@ export async function story(main, id, query) {
   const lastTrip = () => go(tripsOf().findLast((at) => at < chosen) ?? chosen);
 
   const look = async () => {
-    const found = await get("/api/v1/incidents", { session_id: id, limit: 50 });
+    const [found, open] = await Promise.all([get("/api/v1/incidents", { session_id: id, limit: 50 }), get("/api/v1/approvals", { open_only: true, session_id: id, limit: 200 })]);
+    requests = open.approvals;
+    drawHead();
     incidents.hidden = found.total === 0;
     rows.update(found.incidents.map((of) => ({ key: of.incident_id, of })));
   };
@@ -97,14 +102,31 @@ export async function story(main, id, query) {
       h("h1", {}, mono(session.session_id)),
       session.state ? badge(session.state) : session.ended ? badge("ended", "plain") : null,
       h("span", { class: "dim" }, session.goal),
-      may("act") && h("span", { class: "push row" }, session.state in ENDED_BY && link("/kill", ENDED_BY[session.state], { class: "button" }), session.state !== "killed" && link(`/kill?scope=session&id=${encodeURIComponent(session.session_id)}`, "Kill this session", { class: "button" })),
+      may("act") && acts(session),
       session.targets_until !== null && h("p", { class: "hint" }, "It has named more targets than a search looks in: only those before ", mono(session.targets_until), " in alphabetical order find this session."),
     );
+  const acts = (session) => {
+    const reason = because();
+    const again = () => refresh();
+    const [word, way] = ENDED_BY[session.state] ?? [];
+    const calls = requests.filter((of) => of.action_name !== WHOLE);
+    const [hold] = requests.filter((of) => of.action_name === WHOLE);
+    return h(
+      "span",
+      { class: "push row" },
+      session.ended && h("span", { class: "dim" }, "It has ended: nothing of it runs."),
+      reason,
+      calls.map((of) => [press(`Approve ${of.action_name}`, () => answer(of.id, "approve", reason.value, "Approved.", again), "primary"), press("Reject", () => answer(of.id, "reject", reason.value, "Rejected.", again))]),
+      word && press(word, () => (hold ? answer(hold.id, "approve", reason.value, `Session ${id} is released.`, again) : end(way, { scope: "session", id }, reason.value, `Session ${id} is ${session.state === "killed" || session.state === "frozen" ? "released" : "no longer stopped"}.`, again)), "primary"),
+      session.state !== "killed" && press("Kill", () => (hold ? answer(hold.id, "reject", reason.value, `Session ${id} is killed.`, again) : kill(id, reason.value, again)), "danger"),
+      link(`/kill?scope=session&id=${encodeURIComponent(id)}`, "Preview", { class: "button" }),
+    );
+  };
   let headed = null;
   const drawHead = () => {
     const { session } = page;
     // A button that is replaced while pressed does nothing.
-    const held = JSON.stringify([session.state, session.ended, session.goal, session.targets_until]);
+    const held = JSON.stringify([session.state, session.ended, session.goal, session.targets_until, requests.map((of) => of.id)]);
     if (held !== headed) drawTitle(session);
     headed = held;
     const trips = steps.filter(isTrip).length;
@@ -384,7 +406,7 @@ export async function story(main, id, query) {
     }
   }, 800);
   return (what, data) => {
-    if (what === "incident") look().catch(() => {});
+    if (what === "incident" || what === "decision") look().catch(() => {});
     if (what === "missed" || data.session_id === id || data.scope_id === id || (data.sessions ?? []).includes(id)) refresh();
   };
 }

@@ -50,9 +50,9 @@ class Alertmanager:
         record = message.record
         current = severity_of(record)
         by_kill = ends_by_its_kill(record)
-        is_open = record.state is not IncidentState.RESOLVED or by_kill
-        ended = [severity for severity in Severity if severity < current or (severity is current and not is_open)]
         now_ms = time.time_ns() // 1_000_000
+        is_open = (record.state is not IncidentState.RESOLVED and not record.is_snoozed(now_ms)) or by_kill
+        ended = [severity for severity in Severity if severity < current or (severity is current and not is_open)]
         # An agent's clock may be ahead, and an end in the future would not be an end yet.
         alerts = [self._alert(message, severity, min(record.changed_at, now_ms)) for severity in ended]
         until_ms = now_ms + round((_LASTS_AFTER_KILL if by_kill else _LASTS).total_seconds() * 1000)

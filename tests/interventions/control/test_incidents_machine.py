@@ -25,6 +25,7 @@ from haltline.console.read_model.sql import Sql
 from haltline.detectors import PATTERNS
 from haltline.detectors.combining.agreement import PARTS
 from haltline.interventions.control import request_queue
+from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.levels.default_levels import _CAUSES, cause_of_rule
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.decisions import ApprovalState, Decision, Level
@@ -37,8 +38,10 @@ from haltline.streams.engine.core import Effects as Followed
 from haltline.streams.history import queries
 from haltline.streams.history.fold import take_in
 from haltline.streams.history.kept import Memory
+from haltline.streams.notify.kinds import Kind as NotificationKind
+from haltline.streams.notify.kinds import kind_of
 from haltline.streams.sessions import state_codec
-from tests.builders import T0_MS, some
+from tests.builders import T0_MS, at, some
 from tests.interventions.control.core_session import CoreSession
 
 POLICY = Policy(
@@ -156,7 +159,7 @@ class Incidents(RuleBasedStateMachine):
             self._command(answer, by, request_id=ticket.request_id, nonce=ticket.nonce)
 
     @rule(
-        kind=st.sampled_from([CommandKind.ACKNOWLEDGE, CommandKind.ASSIGN, CommandKind.COMMENT, CommandKind.RESOLVE]),
+        kind=st.sampled_from(sorted(ACTS)),
         by=PEOPLE,
         which=st.integers(0, 9),
     )
@@ -167,7 +170,7 @@ class Incidents(RuleBasedStateMachine):
             return
         incident = known[which % len(known)]
         closed = incident.state is IncidentState.RESOLVED
-        followed = self._command(kind, by, incident_id=incident.incident_id, assignee=by)
+        followed = self._command(kind, by, incident_id=incident.incident_id, assignee=by, until=self.now_ms + 60_000)
         assert not (closed and followed.incidents), "5: closed for every act"
         if kind is CommandKind.RESOLVE and not closed:
             assert followed.incidents[0].resolution == "resolved_by_operator"
@@ -310,6 +313,21 @@ def test_each_cause_and_the_kill_count_on_the_incident_that_is_open() -> None:
     assert last.causes == ["destruction", "no_progress"]
     joined = next(record for record in records if record.before is not None)
     assert some(joined.before).causes == ["destruction"]
+
+
+def test_a_snoozed_incident_is_silent_until_it_is_over_or_the_session_is_killed() -> None:
+    session = CoreSession()
+    opened = deleting(session, [0, 1])[0]
+    snoozed = session.command(CommandKind.SNOOZE, 1.5, incident_id=opened.incident_id, until=at(60)).incidents[0]
+    assert (snoozed.change, snoozed.snoozed_until, snoozed.by) == (IncidentChange.SNOOZED, at(60), "ada")
+    asking = snoozed.model_copy(update={"request_id": "apr_1"})
+    assert [kind_of(asking.model_copy(update={"changed_at": at(second)})) for second in (2, 60)] == [
+        None, NotificationKind.APPROVAL_WANTED,
+    ]  # fmt: skip
+    commented = session.command(CommandKind.COMMENT, 1.6, incident_id=opened.incident_id).incidents[0]
+    assert commented.snoozed_until == at(60)
+    killed = deleting(session, [2])[-1]
+    assert (killed.level, killed.snoozed_until) == (Level.KILL, None)
 
 
 @pytest.mark.parametrize(("hours", "resolutions"), [(1.9, []), (2.1, ["quiet"])])

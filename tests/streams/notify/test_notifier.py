@@ -103,6 +103,10 @@ def test_what_is_refused_is_a_dead_letter_and_the_next_one_is_sent(system: Syste
         assert sample(metrics, "dead_letters_total", reason="undelivered") == 1
 
 
+def over(alert: dict[str, str]) -> bool:
+    return datetime.fromisoformat(alert["endsAt"]).timestamp() <= time.time()
+
+
 def test_an_alert_that_is_open_is_reported_again_also_after_a_restart(system: System, tmp_path: Path) -> None:
     with receiver("webhook") as hook, receiver("alertmanager") as there:
         alerts = {"alerts": {"kind": "alertmanager", "url": there.url, "repeat": "1s"}}
@@ -113,7 +117,10 @@ def test_an_alert_that_is_open_is_reported_again_also_after_a_restart(system: Sy
         before = len(there.heard)
         with system.running():
             wait_until(lambda: len(there.heard) > before, "it is said again after a restart")
-            system.produce(change("resolved", 2))
+            snoozed_until = round(time.time() * 1000) + 3_600_000
+            system.produce(change("snoozed", 2, request_id="apr_5d0c", snoozed_until=snoozed_until))
+            wait_until(lambda: over(there.heard[-1].body[-1]), "while it is snoozed, its alert is over")
+            system.produce(change("resolved", 3))
             system.wait_for(4)
         result = {one.body[-1]["labels"]["incident_id"] for one in there.heard}
         assert result == {"inc-1"}

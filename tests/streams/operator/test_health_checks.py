@@ -1,9 +1,11 @@
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
+from itertools import chain, repeat
 from typing import Any
 
+import pytest
 from confluent_kafka.admin._acl import AclBinding, AclOperation, AclPermissionType
 from confluent_kafka.admin._resource import ResourcePatternType, ResourceType
 
@@ -53,10 +55,23 @@ def test_agents_that_may_write_nothing_are_found() -> None:
     assert (found.verdict, found.found) == (Verdict.BAD, "User:bot may not write haltline.actions")
 
 
-def test_how_far_a_group_is_and_clocks_that_differ_are_found() -> None:
-    for committed, records, verdict in ((5, 0, Verdict.OK), (None, 3, Verdict.BAD), (5, 20_000, Verdict.NOTE)):
-        lag = [PartitionLag(topic="t", partition=0, committed=committed, end=9, lag_records=records)]
-        assert health_checks.progress("workers' progress", lag, "haltline", "haltline worker").verdict is verdict
+def lags(committed: Sequence[int | None], records: int) -> Callable[[], list[PartitionLag]]:
+    """A group's lag at each look; after the last one it stays so."""
+    at = chain(committed, repeat(committed[-1]))
+    return lambda: [PartitionLag(topic="t", partition=0, committed=next(at), end=9, lag_records=records)]
+
+
+def test_how_far_a_group_is_and_clocks_that_differ_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(health_checks, "_MOVES_WITHIN_S", 0.3)
+    for committed, records, verdict in (
+        ([5], 0, Verdict.OK),
+        ([5, 6], 3, Verdict.OK),
+        ([5], 3, Verdict.BAD),  # it stands still
+        ([None], 3, Verdict.BAD),
+        ([5, 6], 20_000, Verdict.NOTE),
+    ):
+        found = health_checks.progress("workers' progress", lags(committed, records), "haltline", "haltline worker")
+        assert found.verdict is verdict, found
     for off_s, verdict, actual in (
         ({"worker": 0.4, "sink": -1.2}, Verdict.OK, ""),
         ({"worker": 0.4, "sink": -90.0}, Verdict.BAD, "sink is -90 s off"),

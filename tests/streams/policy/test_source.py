@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -19,8 +20,10 @@ from haltline.streams.local.system import health_url
 from haltline.streams.policy.loader import BadPolicy, parse_policy
 from haltline.streams.policy.publish import publish
 from haltline.streams.policy.source import News, PolicyFile, PolicySource, PolicyTopic, Refusal, current
-from tests.builders import T0_MS
+from tests.builders import T0_MS, cases
+from tests.interventions.control.core_session import CoreSession
 from tests.mock_cluster import ApiKey, MockCluster
+from tests.streams.commands import said
 from tests.streams.running import running_worker
 from tests.waiting import wait_until
 
@@ -178,6 +181,55 @@ def test_a_published_document_says_who_and_why_and_a_version_is_published_once(b
     assert published(bootstrap, "name: other").version == 2
     documents = {name: orjson.loads(r.value or b"") for name, r in current(bootstrap, TOPICS.policies).items()}
     assert {name: result["version"] for name, result in documents.items()} == {"default": 8, "other": 2}
+
+
+MUTE = ("policy", "mute", "destructive_repeat", "--until", "1d")
+
+
+def commanded(bootstrap: str, *words: str, agent: str = "night[1]") -> tuple[int, str]:
+    return said(*words, "--agent", agent, "--by", "ada", "--reason", "is rewritten", "--bootstrap", bootstrap)
+
+
+def test_a_muted_rule_records_for_its_agent_until_the_time_and_later_documents_keep_the_mute(bootstrap: str) -> None:
+    published(bootstrap, "version: 7")
+    assert commanded(bootstrap, *MUTE)[1].startswith("policy default, version 8: destructive_repeat is muted for agent")
+    assert published(bootstrap, "version: 9").version == 9
+    with followed(bootstrap) as source:
+        core = source.core
+
+    def found(agent: str, since_s: float) -> tuple[list[str], bool]:
+        session = CoreSession()
+        session.core = core
+        effects = [session.does(since_s + second, agent_id=agent) for second in range(3)][-1]
+        modes = [one.mode for one in effects.detections if one.finding.detector == "destructive_repeat"]
+        return modes, session.known.control.killed is not None
+
+    over_s = time.time() + 90_000 - T0_MS / 1000
+    assert found("night[1]", 0) == (["shadow"], False)
+    for agent, since_s in (("night1", 0.0), ("night[1]", over_s)):
+        assert found(agent, since_s) == (["enforce"], True)
+    assert commanded(bootstrap, "policy", "unmute", "destructive_repeat")[0] == 0
+    (record,) = current(bootstrap, TOPICS.policies).values()
+    assert orjson.loads(record.value or b"")["overrides"] == []
+
+
+@cases(
+    "words, problem",
+    {
+        "a budget": (("mute", "budget", "--until", "1d"), "a budget is changed in the policy"),
+        "a rule of the fleet": (
+            ("mute", "fleet_spike", "--until", "1d"),
+            "about an agent or its sessions, got fleet_sp",
+        ),
+        "a rule that is none": (("mute", "cycles", "--until", "1d"), "got 'cycles'"),
+        "a time that is past": (("mute", "cycle", "--until", "2025-01-01"), "until: expected a time after"),
+        "a time that is none": (("mute", "cycle", "--until", "soon"), "or how long (7d), got 'soon'"),
+        "the end of none": (("unmute", "cycle"), "expected a mute of cycle for agent night[1], got none"),
+    },
+)
+def test_what_cannot_be_muted_is_refused(bootstrap: str, words: tuple[str, ...], problem: str) -> None:
+    code, text = commanded(bootstrap, "policy", *words)
+    assert (code, problem in text) == (2, True), text
 
 
 def says(worker: Child, line: str) -> bool:

@@ -1,3 +1,4 @@
+import { answer, because } from "../acts.js";
 import { get, may, post } from "../api.js";
 import { call, isCut, listed } from "../call.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
@@ -27,6 +28,7 @@ export async function show(main, [wanted], query) {
   const cut = h("div");
   const bar = h("div", { class: "row" });
   const acting = may("act");
+  const reason = because();
   const agent = h("input", { type: "search", value: query.get("agent_id") ?? "", size: "18", onchange: () => refresh() });
   const priority = choose([["", "any"], ...["critical", "high", "medium", "low"].map((one) => [one, one])], query.get("priority") ?? "", { onchange: () => refresh() });
   const state = choose(STATES, shown, {
@@ -66,7 +68,7 @@ export async function show(main, [wanted], query) {
       { head: "Call", class: "wide", cell: ({ of }) => [call(of.action_name, of.arguments), of.targets.length > 0 && h("div", { class: "dim" }, "on ", mono(of.targets.join(", "))), h("div", {}, prose(of.reason)), of.question && h("div", { class: "dim" }, `Asked: ${of.question}${of.answer ? ` Answer: ${of.answer}` : ""}`), isCut(of.arguments) && whole(of)] },
       { head: "Session", class: "id", cell: ({ of }) => [link(path("sessions", of.session_id), mono(of.session_id)), h("div", { class: "dim" }, of.agent_id)] },
       { head: "Requested", cell: ({ of }) => votes(of) },
-      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => act("approve", [of]) }, yes(of)), h("button", { type: "button", onclick: () => act("reject", [of]) }, no(of)), !isHold(of) && h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
+      ...(acting ? [{ head: "", class: "tight", cell: ({ of }) => isOpen(of) && h("span", { class: "row" }, h("button", { type: "button", class: "primary", onclick: () => once("approve", of) }, yes(of)), h("button", { type: "button", onclick: () => once("reject", of) }, no(of)), !isHold(of) && h("button", { type: "button", class: "quiet", onclick: () => act("ask", [of]) }, "Ask")) }] : []),
     ],
     { caption: "Approval requests: held sessions, then the most urgent", onopen: ({ of }) => open(of) },
   );
@@ -93,6 +95,8 @@ export async function show(main, [wanted], query) {
       acting &&
         shown === "open" &&
         found.length > 0 && [
+          h("span", { class: "dim" }, "Why"),
+          reason,
           h("span", { class: "dim", id: "chosen" }, `${count(waiting.length)} of ${count(found.length)} selected`),
           h("button", { type: "button", class: "primary", disabled: !waiting.length, onclick: () => act("approve", waiting) }, "Approve selected"),
           h("button", { type: "button", disabled: !waiting.length, onclick: () => act("reject", waiting) }, "Reject selected"),
@@ -115,6 +119,7 @@ export async function show(main, [wanted], query) {
       fill(failed, problem(error, refresh));
     }
   };
+  const once = (word, of) => answer(of.id, word, reason.value, `${isHold(of) ? `Session ${of.session_id}` : of.action_name}: ${isHold(of) ? (word === "approve" ? "released" : "killed") : WORDS[word][1]}.`, refresh);
   const act = async (word, requests) => {
     let [title, done] = WORDS[word];
     if (requests.every(isHold)) [title, done] = word === "approve" ? ["Release", "released"] : ["Kill", "killed"];

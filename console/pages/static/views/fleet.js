@@ -1,12 +1,13 @@
 import { get } from "../api.js";
 import { badge, empty, fill, h, link, loading, mono, panel, path, problem, table } from "../dom.js";
 import { latest, soon } from "../live.js";
+import { needsPanel } from "../needs.js";
 import { ago, count, ms, plural, span, usd, usdPerMinute } from "../say.js";
 import { incidentTable } from "./incidents.js";
 
 export const title = "Fleet";
 
-const INCIDENTS = 12;
+const INCIDENTS = 50;
 const SESSIONS = 40;
 const PERIODS = [["1", "1 h", "the last hour"], ["24", "24 h", "the last 24 hours"], ["168", "7 d", "the last 7 days"]];
 const KEPT_PERIOD = "haltline.fleet.hours";
@@ -41,6 +42,7 @@ export async function show(main) {
     ],
     { caption: "Sessions, the last active first" },
   );
+  const needs = needsPanel(() => refresh());
   const standing = h("div");
   const lag = h("div");
   const whenNone = h("div");
@@ -50,6 +52,7 @@ export async function show(main) {
     main,
     h("div", { class: "head" }, h("h1", {}, "Fleet"), h("span", { class: "dim", id: "moving" })),
     failed,
+    needs,
     cards,
     panel("Active sessions", strip),
     panel("Incidents", noIncidents, incidents, h("p", { class: "hint" }, link("/incidents?state=", "All incidents"), ", ", link("/interventions", "all interventions"))),
@@ -69,11 +72,12 @@ export async function show(main) {
         get("/api/v1/incidents", { limit: INCIDENTS, open_only: true }),
         get("/api/v1/sessions", { limit: SESSIONS }),
         get("/api/v1/control"),
+        needs.look(),
       ]);
       fill(failed);
       fill(cards, cardsOf(all));
       incidents.hidden = open.total === 0;
-      fill(noIncidents, open.total === 0 && empty("No incident is open.", "No agent needs attention."));
+      fill(noIncidents, open.total === 0 && empty("No incident is open."));
       const ids = open.incidents.map((one) => one.incident_id);
       incidents.update(open.incidents.map((of) => ({ key: of.incident_id, of, class: known && !known.has(of.incident_id) ? "new" : undefined })));
       known = new Set(ids);

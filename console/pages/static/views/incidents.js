@@ -1,14 +1,16 @@
+import { button, canMute, mute, snooze } from "../acts.js";
 import { get, may, post } from "../api.js";
 import { ask, badge, choose, empty, facts, field, fill, h, link, loading, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { failure } from "../failure.js";
 import { latest, soon } from "../live.js";
 import { folded } from "../phone.js";
 import { ago, count, moment, plural, prose, span } from "../say.js";
+import { unfolding } from "../unfolding.js";
 
 export const title = "Incidents";
 
 const STATES = [["open", "not resolved"], ["resolved", "resolved"], ["", "all"]];
-const WORDS = { acknowledge: ["Acknowledge", "acknowledged"], assign: ["Assign", "assigned"], comment: ["Comment", "commented"], resolve: ["Resolve", "resolved"] };
+const WORDS = { acknowledge: ["Acknowledge", "acknowledged"], assign: ["Assign", "assigned"], comment: ["Comment", "commented"], snooze: ["Snooze 1 h", "snoozed"], resolve: ["Resolve", "resolved"] };
 const AT_A_TIME = 200;
 
 export async function show(main, [wanted], query) {
@@ -59,9 +61,9 @@ export async function show(main, [wanted], query) {
   };
 }
 
-// Also used by the fleet and a session.
+// Also used by the fleet and a session. One cause in many sessions is one line that unfolds.
 export function incidentTable({ caption, refresh, ofSession }) {
-  return table(
+  const made = table(
     [
       { head: "State", class: "tight", cell: ({ of }) => stateOf(of) },
       { head: "Level", class: "tight", cell: ({ of }) => badge(of.level) },
@@ -72,13 +74,16 @@ export function incidentTable({ caption, refresh, ofSession }) {
       { head: "Last", class: "tight", cell: ({ of }) => ago(of.last) },
       { head: "Assigned to", class: "tight", cell: ({ of }) => of.assignee ?? "" },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
-      { head: "", class: "tight", cell: ({ of }) => buttons(of, refresh, ["acknowledge", "resolve"]) },
+      { head: "", class: "tight", cell: ({ of }) => buttons(of, refresh, ["acknowledge", "snooze", "resolve"]) },
     ],
     { caption, onopen: ({ of }) => open(of, refresh).catch((error) => tell(error.message, "bad")) },
   );
+  return ofSession ? made : unfolding(made, ({ of }) => `${isSnoozed(of) ? "snoozed" : of.state}, ${of.cause}${of.rule && of.rule !== of.cause ? ` (${of.rule})` : ""}`);
 }
 
-const stateOf = (of) => badge(of.state, of.state === "open" ? "bad" : of.state === "acknowledged" ? "warn" : "plain");
+const isSnoozed = (of) => of.state !== "resolved" && (of.snoozed_until ?? 0) > Date.now();
+
+const stateOf = (of) => isSnoozed(of) ? h("span", { title: `silent for ${span(of.snoozed_until - Date.now())}` }, badge("snoozed", "plain")) : badge(of.state, of.state === "open" ? "bad" : of.state === "acknowledged" ? "warn" : "plain");
 
 function about(of) {
   if (of.scope === "session") return [link(path("sessions", of.scope_id), mono(of.scope_id)), h("div", { class: "dim" }, of.agent_id)];
@@ -87,11 +92,12 @@ function about(of) {
 
 function buttons(of, refresh, words) {
   if (!may("act") || of.state === "resolved") return null;
-  const shown = words.filter((word) => word !== "acknowledge" || of.state === "open");
+  const shown = words.filter((word) => (word !== "acknowledge" || of.state === "open") && (word !== "snooze" || !isSnoozed(of)));
   return h("span", { class: "row" }, shown.map((word) => h("button", { type: "button", onclick: () => act(word, of, refresh) }, WORDS[word][0])));
 }
 
 async function act(word, of, refresh) {
+  if (word === "snooze") return snooze(of, "no reason given", refresh);
   const [name, done] = WORDS[word];
   const assignee = word === "assign" ? [{ name: "assignee", label: "Assignee", make: () => h("input", { maxlength: "256", required: true }) }] : [];
   const reply = await ask({
@@ -137,7 +143,7 @@ async function open(of, refresh) {
       h("h3", {}, "What happened"),
       h("ol", { class: "evidence" }, revisions.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && `, approval ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),
       reportOf(of),
-      h("div", { class: "row end" }, buttons(of, () => { dialog.close(); return refresh?.(); }, Object.keys(WORDS)), h("button", { type: "button", onclick: () => dialog.close() }, "Close")),
+      h("div", { class: "row end" }, canMute(of.rule, of.agent_id) && button("Mute this rule", () => mute(of.rule, of.agent_id, refresh)), buttons(of, () => { dialog.close(); return refresh?.(); }, Object.keys(WORDS)), h("button", { type: "button", onclick: () => dialog.close() }, "Close")),
     ),
   );
   document.body.append(dialog);

@@ -1,3 +1,4 @@
+import { because, end } from "../acts.js";
 import { get, may, me, post } from "../api.js";
 import { ask, badge, choose, empty, field, fill, h, link, mono, panel, path, problem, table, tell, why } from "../dom.js";
 import { soon } from "../live.js";
@@ -19,17 +20,18 @@ const BACK = [["900", "15 min"], ["3600", "1 h"], ["21600", "6 h"], ["86400", "2
 export async function show(main, _rest, query) {
   const after = h("div", { class: "stack" });
   const standing = h("div");
+  const reason = because();
   let killed = null;
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Kill, freeze or contain"), h("span", { class: "dim" }, "In force from the next action until an operator releases or lifts it.")),
     may("act") ? form(query, after, (one) => (killed = one)) : h("p", { class: "notice" }, `You are signed in as ${me.role}, which may view but not stop. Ask an operator.`),
     after,
-    panel("Stopped now", standing),
+    panel("Stopped now", may("act") && h("div", { class: "row" }, h("span", { class: "dim" }, "Why, for sessions"), reason), standing),
   );
   const refresh = async () => {
     try {
-      fill(standing, listOf(await get("/api/v1/control"), refresh));
+      fill(standing, listOf(await get("/api/v1/control"), refresh, reason));
     } catch (error) {
       fill(standing, problem(error, refresh));
     }
@@ -202,9 +204,10 @@ const ENDS = { killed: { word: "Release", way: "reset", past: "released", text: 
 export const isHeld = (one) => one.state === "frozen" && one.scope === "session" && (one.by ?? "haltline") === "haltline";
 export const endOf = (one) => (isHeld(one) ? RELEASE : ENDS[one.state]);
 
-// Ends a scope's restriction: asks for the reason, and shows the result.
-export async function release(one, refresh) {
+// Ends a scope's restriction. Beyond a session it asks for the reason.
+export async function release(one, refresh, reason = "no reason given") {
   const { word, way, past, text } = endOf(one);
+  if (one.scope === "session") return end(way, one, reason, `${begun(nameOf(one))} is ${past}.`, refresh);
   const reply = await ask({ title: `${word} ${one.scope} ${one.id}`, text: h("p", {}, text), action: word, fields: [why("What has changed since it was stopped. Kept in the audit with your name.")] });
   if (!reply) return;
   try {
@@ -216,7 +219,7 @@ export async function release(one, refresh) {
   }
 }
 
-function listOf(held, refresh) {
+function listOf(held, refresh, reason) {
   if (!held.length) return empty("Nothing is stopped.");
   const list = table(
     [
@@ -226,7 +229,7 @@ function listOf(held, refresh) {
       { head: "By", cell: ({ of }) => of.by ?? "haltline" },
       { head: "Acknowledged", cell: ({ of }) => (of.state !== "killed" || of.scope !== "session" ? "" : of.stopped_at ? ["stopped ", of.time_to_stop_ms != null && `after ${span(of.time_to_stop_ms)}`] : of.unheard ? badge("no events") : of.escalated_at ? badge("never", "bad") : badge("not yet", "warn")) },
       { head: "Why", class: "wide", cell: ({ of }) => h("span", { class: "clamp", title: of.reason }, prose(of.reason)) },
-      { head: "", cell: ({ of }) => may("act") && endOf(of) && h("button", { type: "button", onclick: () => release(of, refresh) }, endOf(of).word) },
+      { head: "", cell: ({ of }) => may("act") && endOf(of) && h("button", { type: "button", onclick: () => release(of, refresh, reason.value) }, endOf(of).word) },
     ],
     { caption: "Stopped now" },
   );

@@ -1,5 +1,6 @@
+import { button, mutes, unmute } from "../acts.js";
 import { get, may, post } from "../api.js";
-import { ask, choose, fill, h, mono, panel, problem, tell, why } from "../dom.js";
+import { ask, choose, fill, h, link, mono, panel, problem, tell, why } from "../dom.js";
 import { moment } from "../say.js";
 
 export const title = "Policies";
@@ -30,6 +31,8 @@ export async function show(main, _rest, query) {
         ),
     );
   };
+  const muted = panel(null);
+  muted.hidden = true;
   const show_ = (name) => {
     filter.value = "";
     draw(name);
@@ -65,7 +68,7 @@ export async function show(main, _rest, query) {
           !may("change") && h("p", { class: "hint" }, "Publishing takes the role admin."),
         ),
       ),
-      h("div", { class: "stack" }, panel("Syntax", filter, help), panel("Try it on history", ...trial(standing, audit.table ? "audit" : "kafka"))),
+      h("div", { class: "stack" }, muted, panel("Syntax", filter, help), panel("Try it on history", ...trial(standing, audit.table ? "audit" : "kafka"))),
     ),
   );
 
@@ -95,6 +98,12 @@ export async function show(main, _rest, query) {
     }
   };
   show_(query.get("rule") ?? "destructive_volume");
+  const drawMuted = async () => {
+    const all = await mutes().catch(() => []);
+    muted.hidden = all.length === 0;
+    fill(muted, h("h2", {}, "Muted"), all.map((one) => h("p", {}, mono(one.rule), " for agent ", link(`/interventions?agent_id=${encodeURIComponent(one.agent)}`, one.agent), " until ", moment(one.until), `, by ${one.by}: ${one.reason} `, may("act") && button("Unmute", () => unmute(one, drawMuted)))));
+  };
+  await drawMuted();
 }
 
 // The commands that run past sessions under the document and under the policy in force, and print those that differ.
