@@ -2,15 +2,11 @@ import pytest
 
 from haltline.detectors import BY_ID
 from haltline.interventions.control import approvals
-from haltline.interventions.control.approvals import due_ms
-from haltline.interventions.control.command_handler import on_command, on_tick
 from haltline.interventions.decide.level_selection import LevelSelection
 from haltline.interventions.levels.default_levels import JUDGEMENT, STOPS_SESSION, default_level
 from haltline.interventions.state.context import NOTHING
-from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import SessionControl
-from haltline.schemas.control import Command, CommandKind
-from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level, Mode
+from haltline.schemas.decisions import WHOLE_SESSION, Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.findings import Severity
 from haltline.schemas.policy import Policy, Rule
@@ -60,25 +56,3 @@ def test_each_pause_says_until_when_it_asks(rule: str, severity: Severity, secon
     again = some(approvals.on_event(standing, proposal(60), None, POLICY, lambda: Effect.READ))
     same = (Level.PAUSE, decision.expires, approval.request_id)
     assert (again.level, again.expires, some(again.approval).request_id) == same, "it waits for the open request"
-
-
-def approves(request: Approval, second: float) -> Command:
-    about = {"id": "s1", "by": "ada", "reason": "a large migration", "request_id": request.request_id}
-    return Command(command_id="c1", kind=CommandKind.APPROVE, time=at(second), nonce=request.nonce, **about)
-
-
-def test_a_frozen_session_goes_on_once_a_person_approves_and_not_by_time() -> None:
-    standing, who = SessionControl(), SessionRef("s1", "agent")
-
-    def spends(second: float) -> Approval:
-        turn = event(second, "", kind=Kind.MODEL_TURN, outcome=None)
-        return some(paused(standing, turn, "spend_velocity", Severity.HIGH).approval)
-
-    assert spends(0).request_id == spends(1).request_id, "one request, however often it is found"
-    assert some(standing.held).code == "session_frozen_spend_velocity"
-    on_tick(standing, who, POLICY, at(10))  # from then on it is due
-    assert on_tick(standing, who, POLICY, due_ms(standing)).followup == "approval_expired"
-    assert standing.held is not None, "time allows nothing"
-    result = on_command(standing, who, approves(spends(5000), 5010), POLICY)
-    assert (result.followup, result.released) == ("approval_approved", True)
-    assert standing.held is None

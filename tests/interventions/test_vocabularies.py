@@ -11,8 +11,7 @@ from haltline.schemas.intervening import Vocabulary
 from haltline.schemas.intervention_records import RecordOutcome, RecordType
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core
-from tests.builders import T0_MS, delete, event, some
+from tests.builders import T0_MS, event, some
 from tests.interventions.cases import Story, found, proposed
 
 LOW, MEDIUM, HIGH, CRITICAL = Severity
@@ -161,20 +160,6 @@ def test_changed_arguments_are_the_modified_inputs() -> None:
     record = some(record_of(changed, proposal))
     assert (record.type, record.outcome) == ("downgrade", "modified")
     assert record.modified_inputs == {"limit": 100, "q": "x"}
-
-
-def test_the_loop_guards_line_of_the_seed() -> None:
-    core, state, result = Core(), None, []
-    for second in (0, 6, 12, 20):
-        outcome = core.on_event(state, delete(second, kind=Kind.PROPOSED, outcome=None, call_id=f"c{second}"))
-        state = outcome.state
-        result.append(outcome.decision)
-    assert result[0] is None
-    rows = [tappass.render(one) for one in result[1:] if one is not None]
-    assert [row.event_kind for row in rows] == ["loop_suspected", "loop_detected", "loop_detected"]
-    assert [row.decision for row in rows] == ["allow", "deny", "deny"]
-    assert rows[1].reason == "session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s"
-    assert [row.response_code for row in rows] == [None, "session_killed_loop_guard", "session_killed_loop_guard"]
 
 
 def test_a_policy_chooses_the_vocabulary_by_agent_and_session() -> None:

@@ -1,7 +1,6 @@
 import re
 import sys
 import tomllib
-from dataclasses import replace
 from pathlib import Path
 
 from haltline.interventions.agent import ClientRules
@@ -11,6 +10,7 @@ from haltline.interventions.state import texts
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import Freeze
 from haltline.schemas.author_rules import several
+from haltline.schemas.control import ControlState
 from tests.builders import T0_MS
 from tests.docs.pages import DOCS, between, fences_of, rows
 from tests.programs import printed
@@ -38,19 +38,11 @@ def test_the_authors_own_rules() -> None:
 
 
 def test_the_page_has_what_a_model_reads() -> None:
-    code, freeze = (
-        "session_frozen_by_operator",
-        Freeze("frozen", by="ada", reason="why", since_ms=T0_MS, decision_id="d"),
-    )
-    told = {
-        code: texts.of_entry(record(freeze, SessionRef("s", "a"))),
-        "session_contained_by_operator": texts.of_entry(
-            record(replace(freeze, state="contained"), SessionRef("s", "a"))
-        ),
-        "session_killed_loop_guard": texts.stopped("why", T0_MS, "this session"),
-        "session_frozen_no_progress": texts.held("why", T0_MS, "cycle"),
-        "no_verdict": texts.NO_VERDICT,
-    }
+    told = {"no_verdict": texts.NO_VERDICT, "session_killed_loop_guard": texts.stopped("why", T0_MS, "this session")}
+    told["session_frozen_no_progress"] = texts.held("why", T0_MS, "cycle")
+    for state in (ControlState.FROZEN, ControlState.CONTAINED):
+        by_ada = record(Freeze(state.value, "ada", "why", T0_MS, "d"), SessionRef("s", "a"))
+        told[by_ada.code] = texts.of_entry(by_ada)
     assert all(without_its_case(text).startswith(scenario()[code]) for code, text in told.items())
 
 
