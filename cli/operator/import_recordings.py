@@ -10,8 +10,8 @@ import typer
 from haltline.cli.common import Exit, fail, printable
 
 FormatName = Literal[
-    "aider", "amp", "atif", "claude-code", "cline", "codex", "copilot-cli", "cursor", "gemini-cli", "goose",
-    "mini-swe-agent", "opencode", "openhands", "otel", "pi", "swe-agent", "trace", "trae-agent",
+    "aider", "amp", "atif", "claude-code", "cline", "codex", "copilot-cli", "cursor", "droid", "gemini-cli", "goose",
+    "kimi", "mini-swe-agent", "opencode", "openhands", "otel", "pi", "qwen-code", "swe-agent", "trace", "trae-agent",
 ]  # fmt: skip
 """The formats of the importer, which is not imported for the help; a test compares both."""
 

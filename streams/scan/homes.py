@@ -32,6 +32,9 @@ HOMES: Final = (
     Home("claude-code", "CLAUDE_CONFIG_DIR", (".claude", ".config/claude"), ("projects/**/*.jsonl",)),
     Home("codex", "CODEX_HOME", (".codex",), ("sessions/**/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl")),
     Home("gemini-cli", "", (".gemini",), ("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl")),
+    Home("qwen-code", "", (".qwen",), ("projects/*/chats/*.jsonl", "tmp/*/chats/*.jsonl")),
+    Home("kimi", "", (".kimi", ".kimi-code"), ("sessions/*/*/wire.jsonl", "sessions/*/*/agents/*/wire.jsonl")),
+    Home("droid", "", (".factory",), ("sessions/**/*.jsonl",)),
     Home("openhands", "", (".openhands",), ("trajectories/**/*.json",)),
     Home(
         "cline",
