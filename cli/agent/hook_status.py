@@ -15,7 +15,7 @@ from haltline.schemas import expressions as re
 
 _MOST = 50
 _MAX_BYTES = 1 << 20
-_CLIENT = re.compile(r"/[^\s'\"]*/hook_client\.py")
+_CLIENT = re.compile(r"'(/[^']+/hook_client\.py)'|(/[^\s']+/hook_client\.py)")
 
 
 class Hook(NamedTuple):
@@ -68,14 +68,15 @@ def hooks(environ: Mapping[str, str]) -> list[Hook]:
 def _text_of(file: Path) -> str:
     try:
         with open_file(file) as opened:
-            return opened.read(_MAX_BYTES).decode(errors="replace")
+            return opened.read(_MAX_BYTES).decode(errors="replace").replace('"', " ")
     except OSError:
         return ""
 
 
 def _missing(text: str) -> str:
     """What is said of a hook whose program is not there: it checks nothing."""
-    gone = [one for one in _CLIENT.findall(text) if not Path(one).exists()]
+    named = (quoted or plain for quoted, plain in _CLIENT.findall(text))
+    gone = [one for one in named if not Path(one).exists()]
     return f"{gone[0]} is not there, so no call is checked: haltline hook install" if gone else ""
 
 

@@ -181,13 +181,9 @@ def _print(report: "Report", options: _Shown) -> None:
     rows = [(when, name if width() > _WIDE else name[:_ID_CHARS], *more) for when, name, *more in report.worst(worst)]
     print_lines(("the worst", "session", "tokens", "dollars", "why"), rows, cut=4, numbers=(2, 3))
     if report.asks:
-        say(
-            f"{report.asks} acts in {report.sessions_with_asks} sessions are such as a person is asked about (--json)."
-        )
+        say(f"{report.asks} acts in {report.sessions_with_asks} sessions are such as a person is asked about (--json).")
     if report.refused:
-        say(
-            f"{report.refused} calls in {report.sessions_with_refused} sessions would have been refused (--json)."
-        )
+        say(f"{report.refused} calls in {report.sessions_with_refused} sessions would have been refused (--json).")
     _say_next(report, options)
 
 

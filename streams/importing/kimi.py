@@ -46,7 +46,7 @@ def _steps(lines: Iterable[dict[str, Any]], below: str | None) -> Iterator[Step]
         if isinstance(inside(line, "message", "type"), str):
             found = calls.of(line["message"], moment(line.get("timestamp")))
         else:
-            found = _of_code(line, moment_of_ms(line.get("time")))
+            found = calls.of_code(line, moment_of_ms(line.get("time")))
         for step in found:
             step.below = step.below or below
             if below is None or step.prompt == "":  # what a subagent is asked is no prompt of the user
@@ -55,7 +55,7 @@ def _steps(lines: Iterable[dict[str, Any]], below: str | None) -> Iterator[Step]
 
 
 class _Calls:
-    """The messages of Kimi CLI, whose calls may come in parts."""
+    """What came in parts, and is not complete yet."""
 
     def __init__(self) -> None:
         self._waiting: Step | None = None
@@ -63,6 +63,7 @@ class _Calls:
         self._said: list[str] = []
 
     def of(self, message: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
+        """Yield the steps of a message of Kimi CLI."""
         kind, payload = message["type"], message.get("payload")
         if kind == "ToolCallPart":
             self._text += str(inside(payload, "arguments_part") or "")
@@ -80,8 +81,7 @@ class _Calls:
             output = text_of_blocks(inside(value, "output")) or inside(value, "message")
             yield ended(inside(payload, "tool_call_id"), output, time_ms, failed=inside(value, "is_error") is True)
         elif kind == "StatusUpdate":
-            text, self._said = "\n".join(self._said), []
-            yield from turn_of(inside(payload, "token_usage"), _TOKENS, None, text, time_ms)
+            yield from turn_of(inside(payload, "token_usage"), _TOKENS, None, self._all_said(), time_ms)
         elif kind == "SubagentEvent" and isinstance(inside(event := inside(payload, "event"), "type"), str):
             yield from self._of_subagent(inside(payload, "task_tool_call_id"), event, time_ms)
 
@@ -100,16 +100,23 @@ class _Calls:
             if not step.prompt:
                 yield step
 
+    def of_code(self, line: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
+        """Yield the steps of a line of Kimi Code."""
+        kind, event = line.get("type"), line.get("event")
+        if kind == "turn.prompt" and inside(line, "origin", "kind") == "user":
+            yield prompted(text_of(line.get("input")), time_ms)
+        elif kind == "usage.record":
+            yield from turn_of(line.get("usage"), _TOKENS_OF_CODE, line.get("model"), self._all_said(), time_ms)
+        elif inside(event, "type") == "content.part" and isinstance(inside(event, "part", "text"), str):
+            self._said.append(inside(event, "part", "text"))
+        elif inside(event, "type") == "tool.call":
+            yield proposed(inside(event, "toolCallId"), inside(event, "name"), inside(event, "args"), time_ms)
+        elif inside(event, "type") == "tool.result":
+            result = inside(event, "result")
+            failed, output = inside(result, "isError") is True, inside(result, "output") or inside(result, "error")
+            yield ended(inside(event, "toolCallId"), text_of_blocks(output), time_ms, failed=failed)
 
-def _of_code(line: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
-    kind, event = line.get("type"), line.get("event")
-    if kind == "turn.prompt" and inside(line, "origin", "kind") == "user":
-        yield prompted(text_of(line.get("input")), time_ms)
-    elif kind == "usage.record":
-        yield from turn_of(line.get("usage"), _TOKENS_OF_CODE, line.get("model"), None, time_ms)
-    elif inside(event, "type") == "tool.call":
-        yield proposed(inside(event, "toolCallId"), inside(event, "name"), inside(event, "args"), time_ms)
-    elif inside(event, "type") == "tool.result":
-        result = inside(event, "result")
-        failed, output = inside(result, "isError") is True, inside(result, "output") or inside(result, "error")
-        yield ended(inside(event, "toolCallId"), text_of_blocks(output), time_ms, failed=failed)
+    def _all_said(self) -> str:
+        """The text since the last turn."""
+        text, self._said = "\n".join(self._said), []
+        return text

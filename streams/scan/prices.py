@@ -1,6 +1,5 @@
 """What tokens cost, by the table that ships with `genai-prices`: nothing is fetched."""
 
-from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -54,17 +53,11 @@ class Prices:
         self.unknown: set[str] = set()
         """Models without a price."""
 
-    @property
-    def tokens(self) -> Counter[str]:
-        """By model."""
-        found: Counter[str] = Counter()
-        for one in self.spent.values():
-            found[one.model] += one.tokens
-        return found
-
     def of(self, turn: Turn) -> float | None:
         """US dollars for what one turn used: as recorded, else by the table; None: the model's price is not known."""
         name, usage, day = turn.model or UNNAMED, turn.usage, _day(turn.time_ms // 86_400_000)
+        if not usage.tokens and not usage.cost_usd:
+            return 0.0
         spent = self.spent.get((turn.session_id, day, name))
         if spent is None:
             spent = self.spent[turn.session_id, day, name] = Spent(day, name)
@@ -76,7 +69,7 @@ class Prices:
         if usage.cost_usd:
             spent.cost_usd += usage.cost_usd
             return usage.cost_usd
-        if not usage.tokens or name in self.unknown:
+        if name in self.unknown:
             return None
         try:
             cost = self._by_table(turn, spent)
@@ -162,4 +155,10 @@ def _priced(model: str, counts: _Counts, slot: int) -> "PriceCalculation":
         cache_write_1h_tokens=long,
     )
     moment = datetime.fromtimestamp(slot * _SLOT_MS / 1000, UTC)
-    return calc_price(counted, model, genai_request_timestamp=moment)
+    try:
+        return calc_price(counted, model, genai_request_timestamp=moment)
+    except LookupError:
+        _, provider, name = model.rpartition("/")  # as litellm names it
+        if not provider:
+            raise
+        return calc_price(counted, name, genai_request_timestamp=moment)
