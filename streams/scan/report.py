@@ -222,13 +222,6 @@ class Report:
         count = f"{len(self.sessions)} session{'s' if len(self.sessions) != 1 else ''}"
         return f"{count} of {listed(self.agents)}{when}"
 
-    def models_line(self) -> str:
-        """The models, by their tokens."""
-        models: Counter[str] = Counter()
-        for one in self.sessions:
-            models.update(one.models)
-        return listed([f"{name} ({amount(count)} tokens)" for name, count in models.most_common()]) or "not told"
-
     def wasted_line(self) -> str:
         """What was wasted."""
         if not self.wasteful:

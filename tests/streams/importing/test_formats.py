@@ -145,7 +145,7 @@ def test_models_and_costs_that_a_trajectory_has_are_used(
     file = tmp_path / "run.traj.json"
     file.write_text(json.dumps(recording))
     told: list[Turn] = []
-    (event,) = Imported(file, price=lambda turn: told.append(turn)).events()
+    (event,) = Imported(file, price=told.append).events()
     assert (event.usage, [(one.model, one.usage) for one in told]) == (usage, [(model, usage)])
 
 
