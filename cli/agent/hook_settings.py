@@ -252,7 +252,7 @@ def _is_shared(agent: str, place: Path) -> bool:
 
 
 def _line_of(agent: str, options: dict[str, Any], place: Path) -> str:
-    """The command line of a hook. Where haltline is not installed, it passes without a word.
+    """The command line of a hook. Where haltline is not installed, it passes silently.
 
     It has absolute paths, because hooks do not have a shell's PATH, except in a file that others have too.
     """

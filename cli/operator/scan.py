@@ -204,7 +204,7 @@ def _say_next(report: "Report", options: _Shown) -> None:
 
 
 def _say_nothing_found(options: _Shown, *, is_any: bool) -> None:
-    from haltline.streams.scan.homes import HOMES, IN_PROJECTS
+    from haltline.streams.scan.homes import HOMES, IN_PROJECTS, bases
 
     if is_any:
         say("No session was active since then.")
@@ -213,8 +213,10 @@ def _say_nothing_found(options: _Shown, *, is_any: bool) -> None:
         say(f"Read are files of these names, by their content: {', '.join(IN_PROJECTS)}")
     else:
         say(f"No session was found in {Path.home()}. Looked at:")
+        homes = bases(Path.home(), os.environ)
         for home in HOMES:
-            folders = ", ".join(folder or "the home itself" for folder in home.folders[:2])
-            by = f" or ${home.variable}" if home.variable else ""
-            say(f"  {home.agent}: {folders}{' ...' if len(home.folders) > 2 else ''}{by}")
+            first, _, rest = home.folders[0].partition("/")
+            folder = str((homes[first][0] if first in homes else Path.home() / first) / rest)
+            more = [*([" ..."] if home.folders[1:] else []), *([f" or ${home.variable}"] if home.variable else [])]
+            say(f"  {home.agent}: {folder.replace(str(Path.home()), '~')}{''.join(more)}")
         say("A folder or a file elsewhere, also of other agents: haltline scan PATH (docs/scan.md)")

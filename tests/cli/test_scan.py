@@ -115,7 +115,7 @@ def test_what_cannot_be_done_is_said(arguments: list[str], code: Exit, says: str
 def test_a_home_without_histories_says_what_to_name(tmp_path: Path) -> None:
     done = scan(tmp_path)
     assert (done.exit_code, f"No session was found in {tmp_path}." in done.stdout) == (Exit.NO, True)
-    assert "  claude-code: .claude, .config/claude or $CLAUDE_CONFIG_DIR\n" in done.stdout
+    assert "  claude-code: ~/.claude ... or $CLAUDE_CONFIG_DIR\n" in done.stdout
     done = scan(tmp_path, tmp_path)
     assert (done.exit_code, "Read are files of these names, by their content: opencode.db" in done.stdout) == (1, True)
 
