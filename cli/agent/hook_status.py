@@ -74,7 +74,7 @@ def _text_of(file: Path) -> str:
 
 
 def _missing(text: str) -> str:
-    """What is said of a hook whose program is not there; empty: it is there."""
+    """The remark on a hook whose program is not there; empty: it is there."""
     named = (quoted or plain for quoted, plain in _CLIENT.findall(text))
     gone = [one for one in named if not Path(one).exists()]
     return f"{gone[0]} is not there, so no call is checked: haltline hook install" if gone else ""

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -19,12 +20,14 @@ if TYPE_CHECKING:
 
 _WORST: Final = 10
 _SKIPPED: Final = 5
-_DAYS: Final = 5
-_KINDS: Final = 4
-_WORST_SHOWN: Final = 3
-"""A terminal of 24 lines shows so many of each, and the headline above."""
-_MODELS: Final = 1
+_GROUPS: Final = 3
+_WORST_SHOWN: Final = 2
+_GROUPS_ALONE: Final = 12
+_LINES: Final = 24
+"""A terminal with so many lines shows so many of each, and the headline above."""
+_ANY_LINES: Final = 10_000
 _ID_CHARS: Final = 8
+_NAME_CHARS: Final = 24
 _WIDE: Final = 120
 """Columns of a terminal with room for whole ids."""
 _PATH_CHARS: Final = 500
@@ -157,33 +160,38 @@ def _say_skipped(why: str) -> None:
 def _print(report: "Report", options: _Shown) -> None:
     """Print the totals, what was used by what, what went wrong, and what to do next, so that a terminal shows all."""
     from haltline.cli.tables import print_lines, width
-    from haltline.streams.scan.report import listed
 
+    rows = shutil.get_terminal_size().lines if sys.stdout.isatty() else _ANY_LINES
+    more = max(0, rows - _LINES)
     say(report.totals_line(), style="bold")
     if cached := report.cache_line():
         say(f"Of these: {cached}.")
     if report.unpriced:
-        say(f"Not in the dollars, as no price is known: {listed(report.unpriced, _MODELS)}")
+        count, first = len(report.unpriced), report.unpriced[0][:_NAME_CHARS]
+        say(f"Not in the dollars: {count} model{'s' if count > 1 else ''} without a known price, as {first}")
     say("")
-    by = options.by or "day"
-    groups = report.groups(by)
-    shown = groups if options.by or not sys.stdout.isatty() else groups[-_DAYS:]
+    by, groups = options.by or "day", report.groups(options.by or "day")
+    most = _GROUPS + more // 3 if not options.by else _GROUPS_ALONE + more
+    shown = groups[-most:] if by == "day" else groups[:most]
     used = (by, "sessions", "input", "output", "cached", "written", "dollars")
     print_lines(used, [group.row() for group in shown], cut=0, numbers=range(1, 7))
     if len(shown) < len(groups):
-        say(f"{len(groups) - len(shown)} earlier days: --by day; also: --by project, agent or model")
+        say(f"and {len(groups) - len(shown)} more, all in a pipe; also: --by project, agent or model")
     say("")
     say(report.wasted_line(), style="bold")
-    most = None if not sys.stdout.isatty() else _KINDS
-    wasted = ("what went wrong", "times", "sessions", "tokens", "dollars", "time")
-    print_lines(wasted, [kind.row() for kind in report.kinds[:most]], cut=0, numbers=range(1, 6))
-    worst = _WORST if most is None else _WORST_SHOWN
-    rows = [(when, name if width() > _WIDE else name[:_ID_CHARS], *more) for when, name, *more in report.worst(worst)]
-    print_lines(("the worst", "session", "tokens", "dollars", "why"), rows, cut=4, numbers=(2, 3))
-    if report.asks:
-        say(f"{report.asks} acts in {report.sessions_with_asks} sessions are such as a person is asked about (--json).")
-    if report.refused:
-        say(f"{report.refused} calls in {report.sessions_with_refused} sessions would have been refused (--json).")
+    if not options.by or rows == _ANY_LINES:
+        wasted = ("what went wrong", "times", "sessions", "tokens", "dollars", "time")
+        kinds = report.kinds[: _GROUPS + more // 3]
+        print_lines(wasted, [kind.row() for kind in kinds], cut=0, numbers=range(1, 6))
+        worst = report.worst(min(_WORST, _WORST_SHOWN + more // 3))
+        cells = [(when, name if width() > _WIDE else name[:_ID_CHARS], *rest) for when, name, *rest in worst]
+        print_lines(("the worst", "session", "tokens", "dollars", "why"), cells, cut=4, numbers=(2, 3))
+    told = [
+        *([f"{report.asks} acts ({report.sessions_with_asks} sessions) to ask about"] if report.asks else []),
+        *([f"{report.refused} calls ({report.sessions_with_refused}) to refuse alone"] if report.refused else []),
+    ]
+    if told:
+        say(f"Also: {', '.join(told)} (--json).")
     _say_next(report, options)
 
 
@@ -191,10 +199,10 @@ def _say_next(report: "Report", options: _Shown) -> None:
     from haltline.cli.agent.hook_status import hooks
 
     if options.html is not None:
-        say(f"Every finding with the steps around it: {options.html}")
+        say(f"Each finding with its steps: {options.html}")
     elif report.wasteful:
         named = shlex.join(map(str, options.paths))
-        say(f"Every finding with the steps around it: haltline scan {named}{' ' if named else ''}--html report.html")
+        say(f"Each finding with its steps: haltline scan {named}{' ' if named else ''}--html report.html")
     guarded = {hook.agent for hook in hooks(os.environ) if not hook.remark}
     for agent in report.agents:
         if agent in guarded:

@@ -124,7 +124,7 @@ class Report:
                 of = {"day": spent.day or "no date", "project": one.project, "agent": one.agent, "model": spent.model}
                 found.setdefault(of[by], Group(of[by])).add(f"{one.agent} {one.session_id}", spent)
         if by == "day":
-            return sorted(found.values(), key=lambda group: group.name)
+            return sorted(found.values(), key=lambda group: (group.name != "no date", group.name))
         return sorted(found.values(), key=lambda group: (-group.cost_usd, -group.tokens, -len(group.sessions)))
 
     @cached_property
