@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 
 from haltline.interventions.levels.default_levels import kill_code
 from haltline.interventions.levels.strategies import held_back
-from haltline.interventions.state.messages import message_for
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.interventions.state.records import found, under
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
+from haltline.interventions.state.texts import hint, told
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Finding, Severity
@@ -111,6 +111,8 @@ def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding
     # Stop the first session of a tree; otherwise the one that continues.
     session_id = signal.id if scope is SignalScope.ROOT else went_on
     own = kind is ScopeKind.SESSION
+    is_hint = Level.ALLOW < level < Level.PAUSE
+    says = hint(level, finding.code, finding.detector, finding.target) if is_hint else ""
     decision = Decision(
         decision_id=digest(finding.detector, finding.code, kind, session_id if own else signal.id, signal.event_id),
         session_id=session_id,
@@ -122,7 +124,7 @@ def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding
         scope_id=session_id if own else signal.id,
         code=_code(kind, level, finding),
         reason=finding.reason,
-        message="" if level is Level.ALLOW else message_for(level, finding),
+        message=says,
         flag=would >= Level.PAUSE,
         flag_severity=finding.severity if would >= Level.PAUSE else None,
         detector=finding.detector,
@@ -134,6 +136,7 @@ def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding
     )
     if level < Level.PAUSE:
         return Measures(decision)
+    decision = told(decision)
     if own:
         return Measures(decision, kill=_kill(decision) if level is Level.KILL else None)
     state = _state(kind, level).value

@@ -44,6 +44,7 @@ from haltline.interventions.levels.strategies import (
     harder,
 )
 from haltline.interventions.payloads.builder import Payloads
+from haltline.interventions.state import texts
 from haltline.interventions.state.context import NOTHING, Context, Deed
 from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
 from haltline.interventions.state.session_control import Given, Kill, SessionControl, digest
@@ -390,12 +391,13 @@ def _next_step(subject: _Subject, first: Chosen, made: int, rules: HoldRules) ->
     since_ms = hold.since_ms(subject.history, event) if judging is None else judging.since_ms
     if plain or made >= rules.attempts:
         why = f"no progress in {made} attempts after a refusal" if made else "the same again after a hint"
-        first.becomes(Level.PAUSE, why, says=hold.held_text(finding, since_ms), holds=True)
+        first.becomes(Level.PAUSE, why, holds=True)
         return True
     if judging is not None and finding.code != hold.REPEATED:
         return False
     why = "one call is refused before the session is held"
-    first.becomes(Level.BLOCK, why, says=hold.refused_text(finding, since_ms))
+    advice = texts.hint(Level.NUDGE, finding.code, finding.detector, finding.target)
+    first.becomes(Level.BLOCK, why, says=texts.without_progress(finding.reason, since_ms, advice))
     control.judging = judging or hold.judging(finding, since_ms, act, on_call=_is_call(act))
     return True
 

@@ -28,6 +28,7 @@ from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze, Kill, SessionControl
+from haltline.interventions.state.texts import told
 from haltline.schemas.control import Command, ControlState, Feedback
 from haltline.schemas.decisions import WHOLE_SESSION, Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -267,9 +268,9 @@ class Core:
         if observed.batch is not None and killed_before is None:
             decision = declared_batches.decision_on(observed.batch, event, decision, self.policy)
         # Everything to be published.
-        decisions = [one for one in (*observed.released.decisions, decision, shadow) if one is not None]
+        decisions = [told(one) for one in (*observed.released.decisions, decision, shadow) if one is not None]
         effects.detections = tuple(self._detection(observed, finding, decisions) for finding in observed.findings)
-        effects.decision, effects.also = decisions[0] if decisions else None, (*decisions[1:], *closed)
+        effects.decision, effects.also = decisions[0] if decisions else None, (*decisions[1:], *map(told, closed))
         effects.control = observed.released.control
         if killed is not None and (is_new_kill or stopped):
             effects.control = control_record(state.ref, killed)

@@ -23,7 +23,6 @@ from haltline.interventions.agent.enforcement.pending_approvals import (
     of_session,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
-    ONE_THING,
     Advice,
     Cause,
     advice_of,
@@ -34,6 +33,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.levels.default_levels import HELD_CODE
+from haltline.interventions.state.texts import ONE_THING
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
@@ -92,7 +92,8 @@ class Enforcer:
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
         self._is_alone = settings.bootstrap is None
-        self._release = f"Its user releases it with a new prompt, or: haltline hook release {settings.session_id}"
+        root = settings.root_session_id or settings.session_id
+        self._released_as = root if settings.session_id.startswith(f"{root}/") else settings.session_id
         self._max_age_ms = settings.max_decision_age_s * 1000
         self._acknowledge = acknowledge
         self._now_ms = now_ms
@@ -213,7 +214,7 @@ class Enforcer:
     def stay_killed(self, cause: Cause) -> None:
         """Keep a kill from an earlier process, which has acknowledged it."""
         with self._lock:
-            self._killed = cause
+            self._killed = self._told(cause)
 
     def against_call(self, call: Call) -> Cause | None:
         """Return the cause that refuses this call now, without a verdict."""
@@ -237,8 +238,11 @@ class Enforcer:
                 return None  # a frozen session may report, ask its user, and end its turn
             if action:
                 self._note_refused(entry.decision_id)
-            cause = cause_of_entry(entry)
-            return cause.saying(self._release) if self._is_alone and entry.code == HELD_CODE else cause
+            return self._told(cause_of_entry(entry))
+
+    def _told(self, cause: Cause) -> Cause:
+        """Return the cause with whom to ask here."""
+        return cause.alone(self._released_as) if self._is_alone else cause
 
     def _note_refused(self, decision_id: str) -> None:
         """Note that a call was refused for a restriction: after it, the model may have a turn for its report."""
@@ -332,7 +336,7 @@ class Enforcer:
                 self._running[call_id] = call.action
             elif of_session(refusing) is not None:
                 self._note_refused(refusing.decision_id)
-            return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)
+            return Admitted(None if refusing is None else self._told(cause_of(refusing)), advice, rollbacks)
 
     def done(self, call_id: str) -> None:
         """Record the end of an admitted call."""
@@ -405,6 +409,7 @@ class Enforcer:
             del self._entries[self._own]
 
     def _kill(self, cause: Cause, *, say: bool) -> None:
+        cause = self._told(cause)
         if say:
             running = ", ".join(sorted(set(self._running.values())))
             detail = f"still running: {running}" if running else ""
