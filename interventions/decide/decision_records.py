@@ -38,6 +38,7 @@ def of_finding(policy: Policy, event: ActionEvent, chosen: Chosen, decision_id: 
         confidence=finding.confidence,
         mode=chosen.mode,
         would=None if meant is level else meant,
+        experiment=chosen.arm,
         **about(event, policy),
         **found(finding),
         **fields,

@@ -9,6 +9,21 @@ HINTS: Final[Mapping[str, str]] = {
     "respawned": (
         "Earlier sessions of this agent were stopped. Do not resume their work; report what you were asked to do."
     ),
+    **dict.fromkeys(
+        ("spawn_depth", "spawn_rate", "spawn_storm", "spawn_near_limit"),
+        "The agents of this session start too many others. Start no more now: wait for those that run, use what they "
+        "found, and do small parts yourself.",
+    ),
+    "spawn_restarts": (
+        "You start agents again for what others were started for and did not finish. Find out why they end, and change "
+        "that first, or report it."
+    ),
+    "spawn_deaths": (
+        "A rate limit or a quota ends your agents. Start no more now: wait, run fewer at a time, or report it."
+    ),
+    "spawn_same_words": (
+        "Your agents start agents for the tasks that they were given. Tell them to do the work themselves, and wait."
+    ),
     "target_destruction": (
         "Other sessions are also trying to delete {target}. Leave it alone, and ask who is responsible for it."
     ),

@@ -20,6 +20,10 @@ _LINE_CHARS: Final = 300
 _STOOD: Final = "was stopped for: "
 """Before the cause, in the reason of an answer to a request."""
 _TRIPWIRE: Final = "tripwire_"
+NO_AGENTS: Final = "no_agents_"
+"""Beginning of the codes of refusals of calls that start agents; the rule follows."""
+TREE_FROZEN: Final = "tree_frozen_"
+"""Beginning of the codes of refusals in a tree of sessions that a rule froze; the rule follows."""
 ONE_THING: Final = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})
 """Scopes whose kill refuses calls, but ends no session."""
 
@@ -86,7 +90,10 @@ def of_entry(entry: ControlRecord) -> str:
         return f"Since {since} haltline allows {one} only to read{_of(cause)}. {look} {OPERATOR}"
     if entry.state is ControlState.KILLED and entry.scope not in ONE_THING:
         return stopped(cause, entry.since, one)
-    if entry.by == HALTLINE and entry.scope is ScopeKind.SESSION:
+    if entry.code.startswith(NO_AGENTS):
+        rest = "Go on with those that you have, or do the work yourself."
+        return f"haltline starts no further agent since {since}{_of(cause)}. {rest}"
+    if entry.by == HALTLINE and (entry.scope is ScopeKind.SESSION or entry.code.startswith(TREE_FROZEN)):
         return held(cause, entry.since, entry.code)
     where = f"haltline refused this call: since {since} {one} is frozen{_of(cause)}."
     return f"{where} {_NO_OTHER_WAY} {_REPORT} {OPERATOR}"

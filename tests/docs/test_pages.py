@@ -98,14 +98,15 @@ def test_no_page_uses_a_retired_word(page: Path) -> None:
 
 
 def test_documents_of_the_pages_are_read(tmp_path: Path) -> None:
-    for part in ("policy", "correlations", "author rules", "interventions", "judgement"):
+    for part in ("policy", "correlations", "author rules", "interventions", "judgement", "experiment"):
         ((_, text),) = fences_of(between(DOCS / "policy.md", part))
         parse_policy(text)
-    (document,) = (content for language, content in fences(DOCS / "notifications.md") if language == "yaml")
+    document = "".join(content for language, content in fences(DOCS / "notifications.md") if language == "yaml")
     file = tmp_path / "notify.yaml"
     file.write_text(document, encoding="utf-8")
     config = load_config(file)
-    assert ([*config.channels], config.gone) == (["ops-hook", "alerts", "phone"], "")
+    names = [*config.channels, *config.actuators]
+    assert (names, config.gone) == (["ops-hook", "alerts", "phone", "suspend", "delete", "report"], "")
     (document,) = (content for language, content in fences(DOCS / "configuration.md") if language == "toml")
     file = tmp_path / "haltline.toml"
     file.write_text(document, encoding="utf-8")

@@ -230,7 +230,7 @@ class FrameworkSession:
     def subagent(self, **options: Unpack[GuardOptions]) -> Self:
         """Return a session below this one: a stop of this one stops it."""
         return type(self)(
-            self.guard.subagent(**options),
+            self.guard.below(**options),
             effects={name: effect for name, effect in self._effects.items() if effect is not None},
             changes_arguments=self._changes_arguments,
         )
