@@ -1,5 +1,7 @@
 """Human-readable tables: columns if the terminal is wide enough, else one record at a time."""
 
+import os
+import shutil
 import sys
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -8,6 +10,7 @@ from haltline.cli.common import console, printable
 
 MAX_COLUMNS: Final = 14
 _UNLIMITED: Final = 100_000
+_SHORTEST: Final = 8
 
 
 def print_table(
@@ -52,3 +55,33 @@ def print_table(
             if cell:
                 out.print(Text(f"{name}: ").append(cell), soft_wrap=True)
     return len(cells)
+
+
+def width() -> int:
+    """The columns of the terminal, or those of COLUMNS; without both, more than any line has."""
+    is_given = os.environ.get("COLUMNS", "").isdigit()
+    return shutil.get_terminal_size().columns if is_given or sys.stdout.isatty() else _UNLIMITED
+
+
+def print_lines(columns: Sequence[str], rows: Iterable[Sequence[str]], *, cut: int, numbers: Iterable[int]) -> None:
+    """Print rows of cells, each as one line, below a line of headings; without rows, print nothing.
+
+    Where a line is too long, the column `cut` is shortened. `numbers`: the columns that are aligned to the right.
+    """
+    import typer
+    from rich.cells import cell_len, set_cell_size
+
+    lines = [list(columns), *([printable(cell) for cell in row] for row in rows)]
+    if len(lines) == 1:
+        return
+    sizes = [max(cell_len(line[at]) for line in lines) for at in range(len(columns))]
+    too_long = sum(sizes) + 2 * (len(sizes) - 1) - width()
+    sizes[cut] = max(sizes[cut] - max(0, too_long), _SHORTEST)
+    right = set(numbers)
+    for number, line in enumerate(lines):
+        if cell_len(line[cut]) > sizes[cut]:
+            line[cut] = f"{set_cell_size(line[cut], sizes[cut] - 1)}…"
+        spaces = [" " * (size - cell_len(cell)) for cell, size in zip(line, sizes, strict=True)]
+        cells = [f"{space}{cell}" if at in right else f"{cell}{space}"
+                 for at, (space, cell) in enumerate(zip(spaces, line, strict=True))]  # fmt: skip
+        typer.secho("  ".join(cells).rstrip(), dim=number == 0)

@@ -26,15 +26,16 @@ from haltline.cli.agent.hook_request import (
 _USAGE = """\
 usage: haltline hook [--for AGENT] [--local] [--bootstrap HOST:PORT] [--prefix TEXT] [--agent-id NAME]
                      [--client-config FILE]
-       haltline hook install [--for AGENT] [--settings FILE] [--dry-run] [the options above]
-       haltline hook uninstall [--for AGENT] [--settings FILE] [--dry-run]
+       haltline hook install [--for AGENT] [--user | --settings FILE] [--dry-run] [the options above]
+       haltline hook uninstall [--for AGENT] [--user | --settings FILE] [--dry-run]
        haltline hook status
        haltline hook release SESSION
 
 Reads one hook of an agent (claude-code, codex, gemini-cli, cline or opencode) as JSON on standard input, publishes
 it as an event, and answers a call with the decision: with --local that of this machine, else a worker's. `install`
-adds the hook to the agent's settings in this folder and shows the change, `uninstall` undoes it. `status` lists where
-hooks are installed, and the sessions that are stopped. `release` lets a session go on that was stopped with --local.
+adds the hook to settings that are yours alone and shows the change: with --user those of all your projects, else of
+Claude Code .claude/settings.local.json in this folder (at a terminal it asks). `uninstall` takes it out. `status` lists
+where hooks are, and the sessions that are stopped. `release` lets a session go on that was stopped with --local.
 For a release, an uninstall and other options of an installed hook, a person types a code that the terminal shows; a
 process below an agent is refused.
 The options, and all other settings of a guard, can be set in the environment as well (HALTLINE_BOOTSTRAP ...), or in

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from haltline.cli.common import Exit, fail, printable
+from haltline.cli.common import Exit, fail, printable, progress
 
 FormatName = Literal[
-    "aider", "amp", "atif", "claude-code", "cline", "codex", "copilot-cli", "cursor", "gemini-cli", "goose",
-    "mini-swe-agent", "opencode", "openhands", "otel", "pi", "swe-agent", "trace", "trae-agent",
+    "aider", "amp", "atif", "claude-code", "cline", "codex", "copilot-cli", "cursor", "droid", "gemini-cli", "goose",
+    "kimi", "mini-swe-agent", "opencode", "openhands", "otel", "pi", "qwen-code", "swe-agent", "trace", "trae-agent",
 ]  # fmt: skip
 """The formats of the importer, which is not imported for the help; a test compares both."""
 
@@ -49,13 +49,18 @@ def import_recordings(
     if start_ms is None:
         fail(f"--start: expected a time such as 2025-01-01T00:00:00Z, got {start!r}", Exit.USAGE)
     tally = _Tally({str(file) for file in files})
-    count = 0
-    for count, file in enumerate(within(files, tally.unreadable), start=1):  # noqa: B007  # none is told below
-        _print_events(file, start_ms, tally, {"form": form, "session_id": session, "agent_id": agent_id})
-    if not count and not tally.files:
+    found = list(within(files, tally.unreadable))
+    with progress(f"Reading {len(found)} files", len(found)) as step:
+        for file in found:
+            _print_events(file, start_ms, tally, {"form": form, "session_id": session, "agent_id": agent_id},
+                          is_told=len(found) == 1)  # fmt: skip
+            step()
+    if not found and not tally.files:
         fail(f"import: expected recordings in {', '.join(map(str, files))}, got none", Exit.NO)
-    if tally.files or tally.places:
-        _say(f"{tally.events} events; skipped: {_counted(tally.files, 'file')} and {_counted(tally.places, 'place')}")
+    if len(found) > 1 or tally.files or tally.places:
+        forms = ", ".join(sorted(tally.forms))
+        skipped = f"{_counted(tally.files, 'file')} and {_counted(tally.places, 'place')}"
+        _say(f"{_counted(len(found), 'file')} of {forms or 'no format'}: {tally.events} events; skipped: {skipped}")
     raise typer.Exit(tally.exit)
 
 
@@ -66,6 +71,7 @@ class _Tally:
         """`named` are the paths that the user named: each has to be a recording, or a folder."""
         self._named = named
         self.events = self.files = self.places = 0
+        self.forms: set[str] = set()
         self.exit = Exit.OK
 
     def unreadable(self, error: OSError) -> None:
@@ -82,7 +88,7 @@ class _Tally:
         self.exit = max(self.exit, Exit.NO)
 
 
-def _print_events(file: Path, start_ms: int, tally: _Tally, options: dict[str, Any]) -> None:
+def _print_events(file: Path, start_ms: int, tally: _Tally, options: dict[str, Any], *, is_told: bool) -> None:
     from haltline.streams.importing.formats import Imported
     from haltline.streams.importing.reading import Empty, NotReadable
 
@@ -103,7 +109,9 @@ def _print_events(file: Path, start_ms: int, tally: _Tally, options: dict[str, A
         tally.events += count
         sys.stdout.buffer.flush()
     made_up = f", {imported.untimed} of them with times that were made up" if imported.untimed else ""
-    _say(f"{file}: {imported.form}: {count} events{made_up}")
+    tally.forms.add(str(imported.form))
+    if is_told:
+        _say(f"{file}: {imported.form}: {count} events{made_up}")
     if not count:
         tally.place(f"{file}: expected calls of tools or turns of a model ({imported.form}), got none")
     for why in imported.skipped:

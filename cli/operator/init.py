@@ -110,7 +110,7 @@ def _ask_for_hooks() -> None:
     for name in [name for name, settings in used.items() if settings.parent.exists()]:
         question = f"{name} is used on this machine. Stop its runaway sessions, deciding here, without a server?"
         if typer.confirm(question, default=True):
-            install = ["install", "--for", name, "--local", "--settings", str(used[name])]
+            install = ["install", "--for", name, "--local", "--user"]
             accepted |= hook_settings.main(install, refusal=persons.refusal) == 0
     if accepted and not typer.confirm("Set up haltline's servers as well?", default=False):
         raise typer.Exit

@@ -7,11 +7,14 @@ from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import proposals, text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, turn_of
 from haltline.streams.importing.values import inside, moment, moment_of_ms, objects
 
 _TOKENS = TokenNames(
-    "inputTokens cacheCreationInputTokens cacheReadInputTokens", "outputTokens", "cacheReadInputTokens"
+    "inputTokens cacheCreationInputTokens cacheReadInputTokens",
+    "outputTokens",
+    "cacheReadInputTokens",
+    written="cacheCreationInputTokens",
 )
 _REFUSED = frozenset({"cancelled", "rejected-by-user"})
 
@@ -42,7 +45,7 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
             if not results and (prompt := text_of(message.get("content"))):
                 yield prompted(prompt, time_ms)
         elif message.get("role") == "assistant":
-            yield from turn(tokens(used, _TOKENS), inside(used, "model"), text_of(message.get("content")), time_ms)
+            yield from turn_of(used, _TOKENS, inside(used, "model"), text_of(message.get("content")), time_ms)
             for call in proposals(message.get("content")):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
 

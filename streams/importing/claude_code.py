@@ -5,6 +5,7 @@ from typing import Any
 
 from haltline.interventions.agent.integrations.claude_code.messages import (
     ToolUse,
+    Turn,
     Turns,
     subagent_of,
     text_of,
@@ -22,7 +23,12 @@ _OWN = ("isMeta", "isCompactSummary")
 
 def shows(content: Content) -> bool:
     """Return whether the file has lines of Claude Code."""
-    return any(line.get("type") in _MESSAGES and isinstance(line.get("message"), dict) for line in content.head)
+    return any(line.get("type") in _MESSAGES and "content" in _message(line) for line in content.head)
+
+
+def _message(line: dict[str, Any]) -> dict[str, Any]:
+    message = line.get("message")
+    return message if isinstance(message, dict) else {}
 
 
 def parts(source: Source) -> Iterator[Part]:
@@ -46,7 +52,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
         is_prompt = below is None and not tools and _is_prompt(line)
         ended_turn = counted.rest() if is_prompt else counted.add(line)
         if ended_turn is not None:
-            yield from turn(ended_turn.usage, models.get(below), ended_turn.text, time_ms, below=below)
+            yield from _turn(ended_turn, models.get(below), time_ms, below)
         if isinstance(model := inside(line, "message", "model"), str):
             models[below] = model
         times_ms[below] = time_ms or times_ms.get(below)
@@ -60,7 +66,11 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
     for below, left in turns.items():
         ended_turn = left.rest()
         if ended_turn is not None:
-            yield from turn(ended_turn.usage, models.get(below), ended_turn.text, times_ms.get(below), below=below)
+            yield from _turn(ended_turn, models.get(below), times_ms.get(below), below)
+
+
+def _turn(ended_turn: Turn, model: str | None, time_ms: int | None, below: str | None) -> Iterator[Step]:
+    yield from turn(ended_turn.usage, model, ended_turn.text, time_ms, written=ended_turn.written, below=below)
 
 
 def _is_prompt(line: dict[str, Any]) -> bool:

@@ -13,7 +13,7 @@ from haltline.schemas import expressions as re
 from haltline.schemas.events import Outcome
 from haltline.streams.importing.messages import Proposal, args_of, proposals, text_of
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
-from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, turn_of
 from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 _TALK: Final = frozenset({"attempt_completion", "ask_followup_question", "plan_mode_respond", "act_mode_respond"})
@@ -33,7 +33,7 @@ _MODEL = re.compile(r"<model>([^<\n]{1,200})</model>")
 _FAILED = "The tool execution failed with the following error"
 _DENIED = "The user denied this operation"
 _OF_COMMAND_LINE = TokenNames("inputTokens", "outputTokens", "cacheReadTokens")
-_TOKENS = TokenNames("tokensIn cacheReads cacheWrites", "tokensOut", "cacheReads", "cost")
+_TOKENS = TokenNames("tokensIn cacheReads cacheWrites", "tokensOut", "cacheReads", "cost", "cacheWrites")
 _CHAT = TokenNames("tokensIn", "tokensOut", "cacheReads", "cost")
 """By OpenAI's protocol, the input includes cached tokens."""
 _CODE = re.compile(r"\ACommand executed.{0,500}?Exit code: (-?\d+)", re.DOTALL)
@@ -74,8 +74,7 @@ def _of_command_line(messages: list[dict[str, Any]]) -> Iterator[Step]:
         content, time_ms, used = message.get("content"), moment_of_ms(message.get("ts")), message.get("metrics")
         results = [block for block in objects(content) if block.get("type") == "tool_result"]
         if message.get("role") == "assistant":
-            usage = tokens(used, _OF_COMMAND_LINE)
-            yield from turn(usage, inside(message, "modelInfo", "id"), text_of(content), time_ms)
+            yield from turn_of(used, _OF_COMMAND_LINE, inside(message, "modelInfo", "id"), text_of(content), time_ms)
             for call in proposals(content):
                 yield proposed(call.call_id, call.name, call.args, time_ms)
         elif not results:
@@ -109,8 +108,8 @@ def _steps(lines: Iterable[dict[str, Any]], requests: list[dict[str, Any]], mode
             named = inside(line, "modelInfo", "modelId")
             model = named if isinstance(named, str) else model
             time_ms = moment_of_ms(line.get("ts")) or moment_of_ms(request.get("ts")) or time_ms
-            usage = tokens(request, _CHAT if request.get("apiProtocol") == "openai" else _TOKENS)
-            yield from turn(usage, model, _elements(_CALL, text)[1].strip(), time_ms)
+            names = _CHAT if request.get("apiProtocol") == "openai" else _TOKENS
+            yield from turn_of(request, names, model, _elements(_CALL, text)[1].strip(), time_ms)
             waiting = []
             for number, call in enumerate(_calls(line.get("content"), text)):
                 call_id = call.call_id or f"c{turns}.{number}"

@@ -50,3 +50,10 @@ def value_in(text: object) -> Any:
         return readable(text.encode(errors="replace")) if isinstance(text, str) else None
     except ValueError:
         return None
+
+
+def sessions(path: Path, table: str, folder: str) -> Iterator[tuple[Any, Any]]:
+    """Yield the ids of sessions, and the folder of each if the table has this column."""
+    names = {name for (name,) in rows(path, f"SELECT name FROM pragma_table_info('{table}')")}
+    column = folder if folder in names else "NULL"
+    yield from rows(path, f"SELECT id, {column} FROM {table} ORDER BY id")  # names of our own

@@ -74,6 +74,8 @@ class Imported:
             raise NotReadable(f"{path}: expected a recording of {', '.join(FORMATS)}, got {shape(what)}")
         if self.form in DATABASES and self.form not in DETECTORS and not self._is_database:
             raise NotReadable(f"{path}: expected a database of {self.form}, got another file")
+        self.folders: dict[str, str] = {}
+        """Where the agent worked, of sessions whose parts tell it."""
         self.untimed = 0
         """The number of events with a generated time."""
 
@@ -107,6 +109,8 @@ class Imported:
                 session_id = self._session_id or id_of(part.session_id) or self._path.name.split(".")[0] or "recording"
                 if self._session_id is not None and number:  # several sessions need different ids
                     session_id = f"{self._session_id}-{number + 1}"
+                if isinstance(part.folder, str):
+                    self.folders[session_id] = part.folder
                 recording = Recording(session_id, self._agent_id or self.form or "", part.steps, price=self._price)
                 yield from recording.events(start_ms)
                 self.untimed += recording.untimed

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.schemas.events import Kind
-from haltline.streams.importing.database import rows, tables, value_in
+from haltline.streams.importing.database import rows, sessions, tables, value_in
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content, Source
 from haltline.streams.importing.steps import Part, Step, ended, prompted, proposed, turn, usage_of
@@ -40,12 +40,12 @@ def parts(source: Source) -> Iterator[Part]:
 def parts_of_database(path: Path) -> Iterator[Part]:
     """Yield the sessions of a database. Raises NotReadable for a damaged file."""
     has_turns = "usage_ledger" in tables(path)
-    for (session_id,) in list(rows(path, "SELECT id FROM sessions ORDER BY id")):
+    for session_id, folder in list(sessions(path, "sessions", "working_dir")):
         name = str(session_id)
         messages = ((role, value_in(content), at) for role, content, at in rows(path, _MESSAGES, name))
         turns = chain.from_iterable(map(_turn, rows(path, _TURNS, name))) if has_turns else ()
         steps = [*_steps(messages), *turns]
-        yield Part(name, sorted(steps, key=lambda step: (step.time_ms or 0, step.kind is Kind.MODEL_TURN)))
+        yield Part(name, sorted(steps, key=lambda step: (step.time_ms or 0, step.kind is Kind.MODEL_TURN)), folder)
 
 
 def _steps(messages: Iterable[tuple[object, object, object]]) -> Iterator[Step]:

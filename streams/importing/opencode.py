@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any, Final
 
 from haltline.interventions.agent.user_files import open_file
-from haltline.streams.importing.database import rows, value_in
+from haltline.streams.importing.database import rows, sessions, value_in
 from haltline.streams.importing.reading import MAX_LINE_BYTES, Content, Source
-from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, turn_of
 from haltline.streams.importing.values import inside, moment_of_ms, objects
 
 TABLES: Final = frozenset({"session", "message", "part"})
 """The tables of such a database."""
 _TOKENS = TokenNames(
-    "tokens.input tokens.cache.read tokens.cache.write", "tokens.output tokens.reasoning", "tokens.cache.read", "cost"
+    "tokens.input tokens.cache.read tokens.cache.write",
+    "tokens.output tokens.reasoning",
+    "tokens.cache.read",
+    "cost",
+    "tokens.cache.write",
 )
 _PARTS = "SELECT message_id, data FROM part WHERE session_id = ? ORDER BY id"
 _MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
@@ -38,8 +42,8 @@ def parts(source: Source) -> Iterator[Part]:
 
 def parts_of_database(path: Path) -> Iterator[Part]:
     """Yield the sessions of a database. Raises NotReadable for a damaged file."""
-    for (session_id,) in list(rows(path, "SELECT id FROM session ORDER BY id")):
-        yield Part(session_id, _steps(_stored(path, str(session_id))))
+    for session_id, folder in list(sessions(path, "session", "directory")):
+        yield Part(session_id, _steps(_stored(path, str(session_id))), folder)
 
 
 def _stored(path: Path, session_id: str) -> Iterator[tuple[dict[str, Any], list[dict[str, Any]]]]:
@@ -70,7 +74,7 @@ def _steps(messages: Iterable[tuple[dict[str, Any], list[dict[str, Any]]]]) -> I
         if message.get("role") == "user" and written:
             yield prompted(text, time_ms)
         elif message.get("role") == "assistant":
-            yield from turn(tokens(message, _TOKENS), message.get("modelID"), text, time_ms)
+            yield from turn_of(message, _TOKENS, message.get("modelID"), text, time_ms)
             for part in found:
                 if part.get("type") == "tool":
                     yield from _call(part, time_ms)

@@ -6,10 +6,10 @@ from typing import Any
 from haltline.interventions.agent.producers.any_json import text_of_blocks
 from haltline.streams.importing.messages import text_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, prompted, proposed, turn_of
 from haltline.streams.importing.values import moment, objects
 
-_TOKENS = TokenNames("input cacheRead cacheWrite", "output", "cacheRead", "cost.total")
+_TOKENS = TokenNames("input cacheRead cacheWrite", "output", "cacheRead", "cost.total", "cacheWrite")
 
 
 def shows(content: Content) -> bool:
@@ -39,8 +39,7 @@ def _steps(lines: Iterable[dict[str, Any]]) -> Iterator[Step]:
 
 
 def _turn(message: dict[str, Any], time_ms: int | None) -> Iterator[Step]:
-    usage = tokens(message.get("usage"), _TOKENS)
-    yield from turn(usage, message.get("model"), text_of(message.get("content")), time_ms)
+    yield from turn_of(message.get("usage"), _TOKENS, message.get("model"), text_of(message.get("content")), time_ms)
     for block in objects(message.get("content")):
         if block.get("type") == "toolCall":
             yield proposed(block.get("id"), block.get("name"), block.get("arguments"), time_ms)

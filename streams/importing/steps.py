@@ -22,8 +22,23 @@ STEP_MS = 1000
 MAX_COST = 1e15
 """US dollars; a larger amount is an error in the recording."""
 _MAX_ID_CHARS = 256
-Pricing = Callable[[str, Usage, int], float | None]
-"""The cost in US dollars of one model turn at a time (epoch ms); None: the model's price is unknown."""
+Written = tuple[int, int]
+"""Input tokens that were written to a provider's cache: for five minutes, and for an hour."""
+
+
+class Turn(NamedTuple):
+    """What one turn of a model used."""
+
+    session_id: str
+    """For a subagent: of the session that it is below of."""
+    model: str
+    usage: Usage
+    written: Written
+    time_ms: int
+
+
+Pricing = Callable[[Turn], float | None]
+"""The cost of a turn in US dollars: as recorded, or by the model's price; None: that is not known."""
 _SETTINGS = GuardSettings(mode="local")
 _used = trusting(Usage)  # the checks of a copy take as long as all else of a turn
 
@@ -42,6 +57,7 @@ class Step:
     usage: Usage | None = None
     model: str = ""
     """For a turn: the model's name, if it is recorded."""
+    written: Written = (0, 0)
     duration_ms: float | None = None
     time_ms: int | None = None
     """Epoch milliseconds; None: not recorded."""
@@ -57,6 +73,8 @@ class Part(NamedTuple):
     session_id: object
     """Its id; ignored if it is not a text."""
     steps: Iterable[Step]
+    folder: object = None
+    """The folder in which the agent worked, of a file with several sessions."""
 
 
 class _Call(NamedTuple):
@@ -75,7 +93,6 @@ class Recording:
     steps: Iterable[Step]
     goal: str = ""
     price: Pricing | None = None
-    """Computes the cost of turns without a recorded cost."""
     untimed: int = field(default=0, init=False)
     """The number of steps with a generated time; complete when all steps are read."""
 
@@ -134,10 +151,12 @@ class Recording:
 
     def _priced(self, step: Step, now_ms: int) -> Usage | None:
         usage = step.usage
-        if self.price is None or usage is None or usage.cost_usd or not usage.tokens:
+        if self.price is None or usage is None:
             return usage
-        cost = self.price(step.model, usage, now_ms)
-        return usage if cost is None else _used({**vars(usage), "cost_usd": min(cost, MAX_COST)})
+        cost = self.price(Turn(self.session_id, step.model, usage, step.written, now_ms))
+        return (
+            usage if cost is None or cost == usage.cost_usd else _used({**vars(usage), "cost_usd": min(cost, MAX_COST)})
+        )
 
 
 def _shortened(name: str) -> str:
@@ -154,12 +173,26 @@ def prompted(text: object, time_ms: int | None) -> Step:
 
 
 def turn(
-    usage: Usage | None, model: object, output: object, time_ms: int | None, *, below: str | None = None
+    usage: Usage | None,
+    model: object,
+    output: object,
+    time_ms: int | None,
+    *,
+    written: Written = (0, 0),
+    below: str | None = None,
 ) -> Iterator[Step]:
     """A model turn with usage; nothing if its usage is not recorded."""
     if usage is not None:
         name, text = (value if isinstance(value, str) else "" for value in (model, output))
-        yield Step(kind=Kind.MODEL_TURN, usage=usage, model=name, output=text or None, time_ms=time_ms, below=below)
+        yield Step(
+            kind=Kind.MODEL_TURN,
+            usage=usage,
+            model=name,
+            output=text or None,
+            written=written,
+            time_ms=time_ms,
+            below=below,
+        )
 
 
 def proposed(call_id: object, name: object, args: object, time_ms: int | None, *, below: str | None = None) -> Step:
@@ -198,20 +231,27 @@ class TokenNames(NamedTuple):
     out: str
     cached: str = ""
     cost: str = ""
+    written: str = ""
+    """Input tokens that were written to a cache."""
 
 
 CHAT = TokenNames("prompt_tokens", "completion_tokens", "prompt_tokens_details.cached_tokens")
 """The names of OpenAI's chat completions."""
 
 
+def turn_of(used: object, names: TokenNames, model: object, output: object, time_ms: int | None) -> Iterator[Step]:
+    """A model turn with the counts in `used`, by the names of its format; nothing if there are none."""
+    yield from turn(tokens(used, names), model, output, time_ms, written=(_total(used, names.written), 0))
+
+
+def _total(used: object, paths: str) -> int:
+    return sum(count(inside(used, *path.split("."))) for path in paths.split())
+
+
 def tokens(used: object, names: TokenNames = CHAT) -> Usage | None:
     """The usage of one turn by the names of its format. None: no usage."""
-
-    def total(paths: str) -> int:
-        return sum(count(inside(used, *path.split("."))) for path in paths.split())
-
     cost = inside(used, *names.cost.split("."))
-    return usage_of(total(names.whole), total(names.out), cached=total(names.cached), cost=cost)
+    return usage_of(_total(used, names.whole), _total(used, names.out), cached=_total(used, names.cached), cost=cost)
 
 
 def usage_of(whole: object, out: object, *, cached: object = None, cost: object = None) -> Usage | None:

@@ -4,13 +4,16 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from haltline.schemas import expressions as re
+from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.steps import Part, Step, ended, proposed, tokens, turn
+from haltline.streams.importing.steps import CHAT, Part, Step, TokenNames, ended, proposed, turn_of
 from haltline.streams.importing.values import inside, moment, objects
 
 _FENCE = re.compile(
     r"```(?:bash|mswea_bash_command)[^\S\n]*+(?:\n[^\S\n]*+(?=\n(?!```)))*+\n(.*?)(\n```|\Z)", re.DOTALL
 )
+_CHAT = CHAT._replace(cost="cost")
+_OF_ALL = TokenNames("tokens_sent", "tokens_received", cost="instance_cost")
 _CODE = re.compile(r"<returncode>(-?\d+)</returncode>")
 
 
@@ -34,13 +37,13 @@ def mini_swe_agent_parts(source: Source) -> Iterator[Part]:
     yield _part(source, "messages", _mini_swe_agent)
 
 
-def _part(source: Source, name: str, steps: Callable[[list[dict[str, Any]]], Iterator[Step]]) -> Part:
+def _part(source: Source, name: str, steps: Callable[[list[dict[str, Any]], Any], Iterator[Step]]) -> Part:
     value = source.content.value
-    return Part(inside(value, "instance_id"), steps(source.objects(name, inside(value, name))))
+    return Part(inside(value, "instance_id"), steps(source.objects(name, inside(value, name)), value))
 
 
-def _swe_agent(trajectory: list[dict[str, Any]]) -> Iterator[Step]:
-    """Yield the steps: a command and its output. Whether it failed is not recorded."""
+def _swe_agent(trajectory: list[dict[str, Any]], whole: Any) -> Iterator[Step]:
+    """Yield the steps: a command and its output. Whether it failed is not recorded, and usage only of all together."""
     for number, entry in enumerate(trajectory):
         command = entry.get("action")
         if not isinstance(command, str) or not command.strip():
@@ -49,17 +52,31 @@ def _swe_agent(trajectory: list[dict[str, Any]]) -> Iterator[Step]:
         done, duration = ended(f"c{number}", entry.get("observation"), None, failed=None), entry.get("execution_time")
         done.duration_ms = duration * 1000 if isinstance(duration, int | float) and 0 <= duration < 1e9 else None
         yield done
+    replayed = args_of(inside(whole, "replay_config"))
+    yield from turn_of(
+        inside(whole, "info", "model_stats"), _OF_ALL, inside(replayed, "agent", "model", "name"), "", None
+    )
 
 
-def _mini_swe_agent(messages: list[dict[str, Any]]) -> Iterator[Step]:
-    """Yield the steps: a model message has one or several commands, and a message with a result follows for each."""
+def _mini_swe_agent(messages: list[dict[str, Any]], whole: Any) -> Iterator[Step]:
+    """Yield the steps: a model message has one or several commands, and a message with a result follows for each.
+
+    A cost that no message has, as in old releases, is the last one's.
+    """
     waiting: list[str] = []
     calls = 0
+    model = inside(whole, "info", "config", "model", "model_name")
+    costs = [inside(message, "extra", "cost") for message in messages]
+    last = None
+    if not any(costs):
+        last = next((one for one in reversed(messages) if one.get("role") == "assistant"), None)
     for message in messages:
         extra = message.get("extra")
         time_ms = moment(inside(extra, "timestamp") or inside(extra, "response", "created"))
         if message.get("role") == "assistant":
-            yield from turn(tokens(inside(extra, "response", "usage")), None, None, time_ms)
+            cost = inside(whole, "info", "model_stats", "instance_cost") if message is last else inside(extra, "cost")
+            used = {**(inside(extra, "response", "usage") or {}), "cost": cost}
+            yield from turn_of(used, _CHAT, inside(extra, "response", "model") or model, None, time_ms)
             for command in _commands(message):
                 waiting.append(f"c{calls}")
                 yield proposed(f"c{calls}", "bash", {"command": command}, time_ms)

@@ -5,11 +5,13 @@ from typing import Any
 
 from haltline.streams.importing.messages import args_of
 from haltline.streams.importing.reading import Content, Source
-from haltline.streams.importing.steps import Part, Step, TokenNames, ended, proposed, tokens, turn
+from haltline.streams.importing.steps import Part, Step, TokenNames, ended, proposed, turn_of
 from haltline.streams.importing.values import inside, moment, objects
 
 _TOKENS = TokenNames("input_tokens", "output_tokens", "cache_read_input_tokens")
-_ANTHROPIC = _TOKENS._replace(whole="input_tokens cache_read_input_tokens cache_creation_input_tokens")
+_ANTHROPIC = _TOKENS._replace(
+    whole="input_tokens cache_read_input_tokens cache_creation_input_tokens", written="cache_creation_input_tokens"
+)
 
 
 def shows(content: Content) -> bool:
@@ -43,5 +45,5 @@ def _steps(whole: dict[str, Any]) -> Iterator[Step]:
 
 def _turn(one: dict[str, Any]) -> Iterator[Step]:
     response, names = one.get("response"), _ANTHROPIC if one.get("provider") == "anthropic" else _TOKENS
-    usage = tokens(inside(response, "usage"), names)
-    yield from turn(usage, one.get("model"), inside(response, "content"), moment(one.get("timestamp")))
+    used, said = inside(response, "usage"), inside(response, "content")
+    yield from turn_of(used, names, one.get("model"), said, moment(one.get("timestamp")))

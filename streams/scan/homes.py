@@ -32,6 +32,9 @@ HOMES: Final = (
     Home("claude-code", "CLAUDE_CONFIG_DIR", (".claude", ".config/claude"), ("projects/**/*.jsonl",)),
     Home("codex", "CODEX_HOME", (".codex",), ("sessions/**/rollout-*.jsonl", "archived_sessions/rollout-*.jsonl")),
     Home("gemini-cli", "", (".gemini",), ("tmp/*/chats/session-*.json", "tmp/*/chats/session-*.jsonl")),
+    Home("qwen-code", "", (".qwen",), ("projects/*/chats/*.jsonl", "tmp/*/chats/*.jsonl")),
+    Home("kimi", "", (".kimi", ".kimi-code"), ("sessions/*/*/wire.jsonl", "sessions/*/*/agents/*/wire.jsonl")),
+    Home("droid", "", (".factory",), ("sessions/**/*.jsonl",)),
     Home("openhands", "", (".openhands",), ("trajectories/**/*.json",)),
     Home(
         "cline",
@@ -70,6 +73,8 @@ IN_PROJECTS: Final = (
     "*.json",
 )
 """Names of histories and exports within a folder that is named."""
+_BESIDE = ".settings.json"
+"""Of Droid's sessions, read with each."""
 _PASSED_OVER = frozenset({".git", "node_modules", ".venv", "venv", "__pycache__", ".tox", "site-packages"})
 
 
@@ -162,6 +167,6 @@ def _below_folder(
             on_error(error)
             continue
         for name, is_folder in entries:
-            if not is_folder and any(fnmatchcase(name, glob) for glob in globs):
+            if not is_folder and not name.endswith(_BESIDE) and any(fnmatchcase(name, glob) for glob in globs):
                 yield folder / name
         waiting += [folder / name for name, is_folder in reversed(entries) if is_folder and name not in passed_over]

@@ -4,7 +4,7 @@ from importlib.resources import files
 
 import orjson
 
-from haltline.streams.scan.report import WORDS, Report
+from haltline.streams.scan.report import BY, WORDS, Report
 
 _PLACE = b"{{data}}"
 
@@ -28,8 +28,13 @@ def page_of(report: Report) -> str:
         for one in report.sessions
     ]
     data = {
+        "totals": report.totals_line(),
+        "cache": report.cache_line(),
         "read": report.read_line(),
-        "models": report.models_line(),
+        "spent": {
+            by: [{"name": one.name, "tokens": one.tokens, "cost": one.cost_usd} for one in report.groups(by)]
+            for by in BY
+        },
         "wasted": report.wasted_line(),
         "words": WORDS,
         "unpriced": report.unpriced,

@@ -10,7 +10,8 @@ from typing import Final
 import orjson
 
 from haltline.streams.importing.formats import clean_name
-from haltline.streams.scan.results import MAX_TOKENS, Scanned, ScannedFile, Waste
+from haltline.streams.scan.prices import Spent
+from haltline.streams.scan.results import MAX_TOKENS, Scanned, ScannedFile
 
 WORDS: Final = {
     "stagnation": "nothing new came back",
@@ -54,8 +55,49 @@ class KindOfWaste:
     def row(self) -> tuple[str, ...]:
         """The cells of a table."""
         words = WORDS.get(self.detector, self.detector.replace("_", " "))
-        counts = (f"{self.times}", f"{len(self.sessions)}")
-        return words, self.detector, *counts, amount(self.tokens), dollars(self.cost_usd), span(self.ms)
+        times, sessions = f"{self.times}", f"{len(self.sessions)}"
+        return words, times, sessions, amount(self.tokens), dollars(self.cost_usd), span(self.ms)
+
+
+BY: Final = ("day", "project", "agent", "model")
+"""By what the report sums."""
+
+
+@dataclass
+class Group:
+    """What was used on one day, or for one project, agent or model."""
+
+    name: str
+    sessions: set[str] = field(default_factory=set)
+    input: int = 0
+    output: int = 0
+    cached: int = 0
+    written: int = 0
+    cost_usd: float = 0.0
+    cached_usd: float = 0.0
+    written_usd: float = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """All tokens."""
+        return self.input + self.output + self.cached + self.written
+
+    def add(self, session: str, spent: Spent) -> None:
+        """Add what a session used."""
+        self.sessions.add(session)
+        for name in ("input", "output", "cached", "written", "cost_usd", "cached_usd", "written_usd"):
+            setattr(self, name, getattr(self, name) + getattr(spent, name))
+
+    def row(self) -> tuple[str, ...]:
+        """The cells of a table."""
+        counts = (amount(n) for n in (self.input, self.output, self.cached, self.written))
+        return self.name, f"{len(self.sessions):,}", *counts, dollars(self.cost_usd)
+
+    def as_json(self, by: str) -> dict[str, object]:
+        """The sums, rounded."""
+        counts = {name: min(getattr(self, name), MAX_TOKENS) for name in ("input", "output", "cached", "written")}
+        costs = {name: round(getattr(self, name), 4) for name in ("cost_usd", "cached_usd", "written_usd")}
+        return {by: self.name, "sessions": len(self.sessions), **counts, **costs}
 
 
 class Report:
@@ -73,6 +115,26 @@ class Report:
         self.sessions_with_asks = sum(bool(one.asks) for one in sessions)
         self.refused = sum(len(one.refused) for one in sessions)
         self.sessions_with_refused = sum(bool(one.refused) for one in sessions)
+
+    def groups(self, by: str) -> list[Group]:
+        """What was used by day, in order, or by project, agent or model, the one that cost most first."""
+        found: dict[str, Group] = {}
+        for one in self.sessions:
+            for spent in one.spent or [Spent(day(one.began_ms) if one.has_times else "", "")]:
+                of = {"day": spent.day or "no date", "project": one.project, "agent": one.agent, "model": spent.model}
+                found.setdefault(of[by], Group(of[by])).add(f"{one.agent} {one.session_id}", spent)
+        if by == "day":
+            return sorted(found.values(), key=lambda group: (group.name != "no date", group.name))
+        return sorted(found.values(), key=lambda group: (-group.cost_usd, -group.tokens, -len(group.sessions)))
+
+    @cached_property
+    def whole(self) -> Group:
+        """What was used in all."""
+        whole = Group("")
+        for one in self.sessions:
+            for spent in one.spent:
+                whole.add(one.session_id, spent)
+        return whole
 
     @cached_property
     def kinds(self) -> list[KindOfWaste]:
@@ -93,11 +155,8 @@ class Report:
         every = [(one, waste) for one in self.wasteful for waste in one.waste]
         every.sort(key=lambda found: (-found[1].cost_usd, -found[1].tokens, -found[1].ms))
         for one, waste in every[:count]:
-            yield (*self._place(one, waste), amount(waste.tokens), dollars(waste.cost_usd), span(waste.ms))
-
-    @staticmethod
-    def _place(one: Scanned, waste: Waste) -> tuple[str, ...]:
-        return day(waste.time_ms) if one.has_times else "-", one.session_id[-40:], one.project, waste.reason[:120]
+            when = day(waste.time_ms) if one.has_times else "-"
+            yield when, one.session_id, amount(waste.tokens), dollars(waste.cost_usd), waste.reason
 
     @property
     def totals(self) -> dict[str, object]:
@@ -110,6 +169,10 @@ class Report:
             "events": sum(one.events for one in self.sessions),
             "tokens": min(sum(one.tokens for one in self.sessions), MAX_TOKENS),
             "cost_usd": round(sum(one.cost_usd for one in self.sessions), 4),
+            "cached": min(self.whole.cached, MAX_TOKENS),
+            "cached_usd": round(self.whole.cached_usd, 4),
+            "written": min(self.whole.written, MAX_TOKENS),
+            "written_usd": round(self.whole.written_usd, 4),
             "ms": sum(one.ms for one in self.sessions),
             "wasteful_sessions": len(self.wasteful),
             "wasted_tokens": min(sum(one.wasted_tokens for one in self.wasteful), MAX_TOKENS),
@@ -120,45 +183,58 @@ class Report:
             "unpriced": self.unpriced,
         }
 
-    def lines(self) -> Iterator[bytes]:
-        """JSON: one object for each session, then `{"totals": ...}`."""
-        yield from (orjson.dumps(asdict(one)) for one in self.sessions)
+    def lines(self, by: str = "") -> Iterator[bytes]:
+        """JSON: one object for each session, or each group, then `{"totals": ...}`."""
+        if by:
+            yield from (orjson.dumps(group.as_json(by)) for group in self.groups(by))
+        else:
+            yield from (orjson.dumps(asdict(one) | {"models": one.models}) for one in self.sessions)
         yield orjson.dumps({"totals": self.totals})
+
+    def totals_line(self) -> str:
+        """How many sessions there are, and what they used."""
+        cost = sum(one.cost_usd for one in self.sessions)
+        used = [f"{amount(sum(one.tokens for one in self.sessions))} tokens", *([dollars(cost)] if cost else [])]
+        return f"{self._sessions_line()}: {', '.join(used)}"
+
+    def cache_line(self) -> str:
+        """What caches were used for; empty: for nothing."""
+        told = [
+            f"{amount(count)} tokens {what}{f' for {dollars(cost)}' if cost else ''}"
+            for count, what, cost in (
+                (self.whole.cached, "read from a cache", self.whole.cached_usd),
+                (self.whole.written, "written to one", self.whole.written_usd),
+            )
+            if count
+        ]
+        return ", ".join(told)
 
     def read_line(self) -> str:
         """What was read."""
+        size = sum(file.size for file in self._files if file.is_recording)
+        read = f"{size / 2**20:,.1f} MB" if size > 2**20 else f"{size / 2**10:,.0f} kB"
+        return f"{self._sessions_line()}: {sum(one.events for one in self.sessions):,} events, {read}"
+
+    def _sessions_line(self) -> str:
         timed = [one for one in self.sessions if one.has_times]
         days = list(dict.fromkeys((day(timed[0].began_ms), day(max(one.ended_ms for one in timed))) if timed else ()))
         when = f", {' to '.join(days)}" if days else ""
-        size = sum(file.size for file in self._files if file.is_recording)
-        read = f"{size / 2**20:,.1f} MB" if size > 2**20 else f"{size / 2**10:,.0f} kB"
-        events = sum(one.events for one in self.sessions)
         count = f"{len(self.sessions)} session{'s' if len(self.sessions) != 1 else ''}"
-        return f"{count} of {listed(self.agents)}{when}: {events:,} events, {read}"
-
-    def models_line(self) -> str:
-        """The models, by their tokens."""
-        models: Counter[str] = Counter()
-        seen: set[str] = set()
-        for one in self.sessions:  # the models of a file are those of all its sessions
-            if one.file not in seen:
-                seen.add(one.file)
-                models.update(one.models)
-        return listed([f"{name} ({amount(count)} tokens)" for name, count in models.most_common()]) or "not told"
+        return f"{count} of {listed(self.agents)}{when}"
 
     def wasted_line(self) -> str:
         """What was wasted."""
         if not self.wasteful:
-            return "None of them would have been held."
+            return "Nothing went wrong: none of them would have been held."
         totals = self.totals
         tokens, of = sum(one.wasted_tokens for one in self.wasteful), sum(one.tokens for one in self.sessions)
-        share = f" ({tokens / of:.1%} of all)" if of else ""
+        share = f" ({tokens / of:.1%})" if of else ""
         parts = [f"{amount(tokens)} tokens{share}"]
-        if totals["cost_usd"]:
-            parts.append(f"{dollars(float(str(totals['wasted_usd'])))} of {dollars(float(str(totals['cost_usd'])))}")
+        if totals["wasted_usd"]:
+            parts.append(dollars(float(str(totals["wasted_usd"]))))
         parts.append(span(sum(one.wasted_ms for one in self.wasteful)))
         count = len(self.wasteful)
-        return f"{count} of them went wrong: {', '.join(parts)} came after the moment to hold them."
+        return f"{count} went wrong: a hold would have saved {', '.join(parts[:-1])} and {parts[-1]}."
 
 
 def amount(count: int) -> str:

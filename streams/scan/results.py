@@ -1,7 +1,8 @@
 """What a scan finds in files, and what it knows of them from the last one."""
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Final
@@ -12,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 import haltline
 from haltline.interventions.agent.user_files import write_file
 from haltline.schemas.policy import Policy
+from haltline.streams.scan.prices import Spent
 
 
 @dataclass(frozen=True)
@@ -51,8 +53,8 @@ class Scanned:
     agent: str
     file: str
     project: str
-    models: dict[str, int] = field(default_factory=dict)
-    """Tokens by model."""
+    spent: list[Spent] = field(default_factory=list)
+    """By day and model."""
     unpriced: list[str] = field(default_factory=list)
     """Models whose price is not known: their tokens are in no sum of costs."""
     began_ms: int = 0
@@ -69,6 +71,14 @@ class Scanned:
     """What would have been refused without holding the session, in words."""
     hints: dict[str, int] = field(default_factory=dict)
     """What would have been told to the agent, by rule."""
+
+    @property
+    def models(self) -> dict[str, int]:
+        """Tokens by model."""
+        found: Counter[str] = Counter()
+        for one in self.spent:
+            found[one.model] += one.tokens
+        return dict(found)
 
     @property
     def wasted_tokens(self) -> int:
@@ -102,6 +112,8 @@ class ScannedFile:
 
 
 _FILES: Final = TypeAdapter(ScannedFile)
+_FORM: Final = 2
+"""Of what is kept: another one is read anew."""
 MAX_TOKENS: Final = 2**53
 """What is written as JSON is not larger."""
 
@@ -168,10 +180,43 @@ def _is_text(path: str) -> bool:
 
 def read_by(policy: Policy) -> str:
     """What tells this release and policy from others."""
-    return f"{haltline.__version__} {blake2b(policy.model_dump_json().encode(), digest_size=8).hexdigest()}"
+    return f"{haltline.__version__} {_FORM} {blake2b(policy.model_dump_json().encode(), digest_size=8).hexdigest()}"
 
 
 def sessions_in(files: Sequence[ScannedFile], since_ms: int | None = None) -> list[Scanned]:
-    """The sessions of files, those that ended before `since_ms` (epoch ms) left out, by when they began."""
-    found = [one for file in files for one in file.sessions if since_ms is None or one.ended_ms >= since_ms]
+    """The sessions of files, those that ended before `since_ms` (epoch ms) left out, by when they began.
+
+    What several files have of one session, as of its subagents, is one; a copy of a file does not count.
+    """
+    parts: dict[tuple[str, str], list[Scanned]] = {}
+    for one in (one for file in files for one in file.sessions):
+        of_session = parts.setdefault((one.agent, one.session_id), [])
+        if all((one.began_ms, one.ended_ms, one.events, one.tokens)
+               != (other.began_ms, other.ended_ms, other.events, other.tokens) for other in of_session):  # fmt: skip
+            of_session.append(one)
+    found = [one for one in map(_joined, parts.values()) if since_ms is None or one.ended_ms >= since_ms]
     return sorted(found, key=lambda one: (one.began_ms, one.session_id))
+
+
+def _joined(parts: list[Scanned]) -> Scanned:
+    """One session of what several files have of it; its place is that of the longest part."""
+    if len(parts) == 1:
+        return parts[0]
+    hints: Counter[str] = Counter()
+    for one in parts:
+        hints.update(one.hints)
+    return replace(
+        max(parts, key=lambda one: one.events),
+        spent=[spent for one in parts for spent in one.spent],
+        unpriced=sorted({name for one in parts for name in one.unpriced}),
+        began_ms=min(one.began_ms for one in parts),
+        ended_ms=max(one.ended_ms for one in parts),
+        events=sum(one.events for one in parts),
+        tokens=sum(one.tokens for one in parts),
+        cost_usd=sum(one.cost_usd for one in parts),
+        ms=max(one.ms for one in parts),  # they work at the same time
+        waste=[waste for one in parts for waste in one.waste],
+        asks=list(dict.fromkeys(ask for one in parts for ask in one.asks)),
+        refused=list(dict.fromkeys(refused for one in parts for refused in one.refused)),
+        hints=dict(hints),
+    )

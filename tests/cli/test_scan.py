@@ -7,16 +7,17 @@ import orjson
 import pytest
 from typer.testing import CliRunner, Result
 
+from haltline.cli.agent.hook_settings import installed
 from haltline.cli.app import app
 from haltline.cli.common import Exit
-from tests.streams.scan.transcripts import Transcript, stuck
+from tests.streams.scan.transcripts import MODEL, Transcript, stuck
 
 HOSTILE = "</script><script>document.title='taken'</script><img src=x onerror=alert(1)>"
 
 
-def scan(home: Path, *arguments: str | Path) -> Result:
+def scan(home: Path, *arguments: str | Path, **environ: str) -> Result:
     env = {"HOME": str(home), "USERPROFILE": str(home), "XDG_CACHE_HOME": str(home / "cache"), "COLUMNS": "200"}
-    return CliRunner().invoke(app, ["scan", *map(str, arguments)], env=env | {"CLAUDE_CONFIG_DIR": None})
+    return CliRunner().invoke(app, ["scan", *map(str, arguments)], env=env | {"CLAUDE_CONFIG_DIR": None} | environ)
 
 
 @pytest.fixture
@@ -37,10 +38,28 @@ def test_the_histories_of_the_home_are_read_and_no_socket_is_opened(
     monkeypatch.setattr(socket, "create_connection", refused)
     done = scan(home)
     assert done.exit_code == Exit.OK, done.output
-    assert "2 sessions of claude-code, 2025-10-09" in done.stdout
-    assert "1 of them went wrong: " in done.stdout
-    assert "-srv-shop" in done.stdout
+    assert done.stdout.startswith("2 sessions of claude-code, 2025-10-09: 14.3k tokens, $0.06\n")
+    assert re.search(r"^day +sessions .*\n2025-10-09 +2 +13.0k +1.3k +0 +0 +\$0.06$", done.stdout, re.MULTILINE)
+    assert "1 went wrong: a hold would have saved " in done.stdout
     assert "Guard claude-code: haltline hook install" in done.stdout
+
+
+def test_what_was_used_is_summed_by_what_is_asked_for_and_a_line_fits(home: Path) -> None:
+    printed = scan(home, "--by", "project").stdout
+    assert re.search(r"^-srv-shop +1 +12.0k ", printed, re.MULTILINE)
+    narrow = scan(home, "--by", "project", COLUMNS="60").stdout.partition("\n\n")[2].splitlines()[:3]
+    assert (max(map(len, narrow)) <= 60, narrow[1].startswith("-srv-sh")) == (True, True)
+    *groups, last = map(orjson.loads, scan(home, "--json", "--by", "model").stdout.splitlines())
+    assert [(one["model"], one["sessions"], one["output"]) for one in groups] == [(MODEL, 2, 1300)]
+    assert last["totals"]["cost_usd"] == groups[0]["cost_usd"]
+
+
+def test_the_next_steps_keep_the_path_and_know_of_a_hook(home: Path) -> None:
+    settings = home / ".claude/settings.json"
+    settings.write_bytes(installed(None, "exec haltline hook --local", ""))
+    printed = scan(home, home / ".claude").stdout
+    assert f"haltline scan {home / '.claude'} --html report.html" in printed
+    assert "claude-code is guarded by a hook here: haltline hook status" in printed
 
 
 def test_as_json_each_session_is_a_line_and_the_totals_are_the_last(home: Path) -> None:
@@ -95,7 +114,10 @@ def test_what_cannot_be_done_is_said(arguments: list[str], code: Exit, says: str
 
 def test_a_home_without_histories_says_what_to_name(tmp_path: Path) -> None:
     done = scan(tmp_path)
-    assert (done.exit_code, "No session was found." in done.stdout) == (Exit.NO, True)
+    assert (done.exit_code, f"No session was found in {tmp_path}." in done.stdout) == (Exit.NO, True)
+    assert "  claude-code: ~/.claude ... or $CLAUDE_CONFIG_DIR\n" in done.stdout
+    done = scan(tmp_path, tmp_path)
+    assert (done.exit_code, "Read are files of these names, by their content: opencode.db" in done.stdout) == (1, True)
 
 
 def test_sessions_that_are_all_older_are_not_called_missing(home: Path) -> None:
@@ -113,7 +135,7 @@ def test_what_cannot_be_read_or_kept_costs_a_line_also_as_json(home: Path) -> No
     (home / "cache").write_text("not a folder")
     done = scan(home, "--json", folder)
     assert done.exit_code == Exit.OK
-    assert len(done.stdout.splitlines()) == 3
+    assert len(done.stdout.splitlines()) == 2, "both are of one session"
     kept, binary, half, latin = done.stderr.splitlines()
     assert "the next scan reads everything again: " in kept
     assert re.search(r"binary.jsonl: expected JSON, or JSON lines, got something else from column 1", binary)

@@ -9,6 +9,7 @@ import pytest
 from haltline.schemas.events import ActionEvent, Kind, Outcome, Usage
 from haltline.streams.importing.formats import Imported
 from haltline.streams.importing.reading import NotReadable
+from haltline.streams.importing.steps import Turn
 from haltline.streams.importing.values import moment
 from tests.builders import cases
 
@@ -116,6 +117,36 @@ def test_a_recording_is_known_by_its_form(
         assert {e.time // 10_000 for e in events if e.kind is not TURN} == {NOON_MS // 10_000}
     turns = [e.usage for e in events if e.kind is TURN]
     assert turns == [Usage(input_tokens=5, output_tokens=2, cache_read_tokens=4)] * len(turns)
+
+
+@cases(
+    "recording, model, usage",
+    {
+        "a cost of each message": (
+            {"messages": [{"role": "assistant", "extra": {"cost": 0.5, "response": {"model": "m"}}}],
+             "info": {"model_stats": {"instance_cost": 9}}},
+            "m", Usage(cost_usd=0.5),
+        ),
+        "only a cost of all": (
+            {"messages": [{"role": "assistant"}],
+             "info": {"model_stats": {"instance_cost": 0.5}, "config": {"model": {"model_name": "m"}}}},
+            "m", Usage(cost_usd=0.5),
+        ),
+        "swe-agent": (
+            {"trajectory": [], "replay_config": '{"agent": {"model": {"name": "m"}}}',
+             "info": {"model_stats": {"instance_cost": 0.5, "tokens_sent": 8, "tokens_received": 2}}},
+            "m", Usage(input_tokens=8, output_tokens=2, cost_usd=0.5),
+        ),
+    },
+)  # fmt: skip
+def test_models_and_costs_that_a_trajectory_has_are_used(
+    tmp_path: Path, recording: dict[str, object], model: str, usage: Usage
+) -> None:
+    file = tmp_path / "run.traj.json"
+    file.write_text(json.dumps(recording))
+    told: list[Turn] = []
+    (event,) = Imported(file, price=told.append).events()
+    assert (event.usage, [(one.model, one.usage) for one in told]) == (usage, [(model, usage)])
 
 
 @pytest.mark.parametrize(

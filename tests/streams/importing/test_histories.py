@@ -30,6 +30,13 @@ def numbered(rows: list[Row]) -> list[Row]:
 EXPECTED = {
     "cline/api_conversation_history.json": ("cline", numbered(history(cost=0.004, why=FAILED)), "cline"),
     "roo/api_conversation_history.json": ("cline", history(cost=0.004, why=FAILED), "roo"),
+    "kimi/0f0e0d/5b0c7f0e-kimi/wire.jsonl": ("kimi", history(calls_first=True), "5b0c7f0e-kimi"),
+    "kimi-code/wd_shop_0f0e0d/session_1/agents/main/wire.jsonl": ("kimi", history(calls_first=True), "session_1"),
+    "droid/-srv-shop/5b0c7f0e-droid.jsonl": (
+        "droid",
+        [*(row for row in history() if row.kind is not TURN), Row(TURN)],
+        "5b0c7f0e-droid",
+    ),
     f"opencode/storage/session/p1/{SESSION}.json": ("opencode", history(cost=0.004), SESSION),
 }
 

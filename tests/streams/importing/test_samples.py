@@ -19,7 +19,7 @@ FORM_OF = {
     "claude_agent_sdk.jsonl": "claude-code", "claude_agent_sdk_subagent.jsonl": "claude-code", "codex.jsonl": "codex",
     "amp.json": "amp", "copilot_cli.jsonl": "copilot-cli", "pi.jsonl": "pi",
     "goose.jsonl": "goose", "trajectory_20261124_090000.json": "trae-agent",
-    "gemini_cli.json": "gemini-cli", "gemini_cli.jsonl": "gemini-cli",
+    "gemini_cli.json": "gemini-cli", "gemini_cli.jsonl": "gemini-cli", "qwen_code.jsonl": "qwen-code",
     "atif.json": "atif", "openinference.json": "otel",
 }  # fmt: skip
 ASKED, ENDED, TURN = Kind.PROPOSED, Kind.COMPLETED, Kind.MODEL_TURN
@@ -99,6 +99,7 @@ EXPECTED = {
     "amp.json": history(), "copilot_cli.jsonl": history(), "pi.jsonl": history(cost=0.004),
     "goose.jsonl": [row for row in history() if row.kind is not TURN], "trajectory_20261124_090000.json": history(),
     "codex.jsonl": history(calls_first=True), "gemini_cli.json": history(), "gemini_cli.jsonl": history(),
+    "qwen_code.jsonl": history(),
     "atif.json": [row._replace(outcome=row.outcome and Outcome.UNKNOWN) for row in history(cost=0.004)],
 }  # fmt: skip
 

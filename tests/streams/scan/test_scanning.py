@@ -13,6 +13,7 @@ from haltline.cli.agent.watch import line_of
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Usage
 from haltline.schemas.policy import Policy
+from haltline.streams.importing.steps import Turn
 from haltline.streams.scan.files import project_of, read_file
 from haltline.streams.scan.following import Following
 from haltline.streams.scan.homes import histories, within
@@ -117,7 +118,8 @@ def test_several_processes_find_what_one_finds(tmp_path: Path, monkeypatch: pyte
 @cases(
     "agent, file, content, project",
     {
-        "its working directory": ("codex", "26/rollout.jsonl", '{"payload": {"cwd": "/srv/shop"}}', "shop"),
+        "its working directory": ("codex", "26/rollout.jsonl", '{"payload": {"cwd": "/srv/shop"}}', "/srv/shop"),
+        "that of Claude Code": ("claude-code", "projects/-srv-a-b/s.jsonl", '{"cwd": "/srv/a-b"}', "/srv/a-b"),
         "Gemini CLI's folder of it": ("gemini-cli", "shop/chats/a.json", "{}", "shop"),
         "the folder of the file": ("amp", "shop/a.json", "{}", "shop"),
     },
@@ -135,24 +137,49 @@ tokens = st.integers(0, 40_000) | st.integers(0, 2_000_000)
 
 @given(
     model=st.sampled_from(MODELS),
-    fresh=tokens,
-    cached=tokens,
-    output=tokens,
+    counts=st.tuples(st.integers(1, 300_000), tokens, tokens, tokens, tokens),
     minute=st.integers(28_800_000, 29_900_000),
 )
-def test_a_turn_costs_what_the_table_says(model: str, fresh: int, cached: int, output: int, minute: int) -> None:
-    usage = Usage(input_tokens=fresh, cache_read_tokens=cached, output_tokens=output)
-    counted = Counted(input_tokens=fresh + cached, cache_read_tokens=cached, output_tokens=output)
+def test_a_turn_costs_what_the_table_says(model: str, counts: tuple[int, ...], minute: int) -> None:
+    fresh, cached, output, short, long = counts
+    usage = Usage(input_tokens=fresh + short + long, cache_read_tokens=cached, output_tokens=output)
+    counted = Counted(
+        input_tokens=usage.input_tokens + cached, cache_read_tokens=cached, output_tokens=output,
+        cache_write_tokens=short + long, cache_write_1h_tokens=long,
+    )  # fmt: skip
     said = calc_price(counted, model, genai_request_timestamp=datetime.fromtimestamp(minute * 60, UTC))
-    assert Prices().of(model, usage, minute * 60_000) == pytest.approx(float(said.total_price))
+    prices = Prices()
+    assert prices.of(Turn("s", model, usage, (short, long), minute * 60_000)) == pytest.approx(float(said.total_price))
+    (spent,) = prices.spent.values()
+    assert (spent.tokens, spent.written) == (usage.tokens, short + long)
+    assert spent.cached_usd + spent.written_usd <= spent.cost_usd * 1.0001
 
 
 def test_a_model_without_a_price_is_named_and_its_tokens_are_counted() -> None:
     prices = Prices()
     for model in ("gpt-of-my-own", ""):
-        assert prices.of(model, Usage(input_tokens=3, output_tokens=4), 1_760_000_000_000) is None
-    assert prices.tokens == {"gpt-of-my-own": 7, "(not told)": 7}
+        usage = Usage(input_tokens=3, output_tokens=4)
+        assert prices.of(Turn("s", model, usage, (0, 0), 1_760_000_000_000)) is None
+    assert {one.model: one.tokens for one in prices.spent.values()} == {"gpt-of-my-own": 7, "(not told)": 7}
     assert prices.unknown == {"gpt-of-my-own", "(not told)"}
+
+
+def test_writing_a_cache_has_its_price_and_a_subagents_file_is_of_its_session(tmp_path: Path) -> None:
+    main, below = Transcript().prompt("look").call("ls", "a.py"), Transcript().call("ls b", "b.py")
+    usage = main.lines[1]["message"]["usage"]
+    hour = {"ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 3000}
+    usage |= {"cache_creation_input_tokens": 4000, "cache_creation": hour}
+    for line in below.lines:
+        line |= {"isSidechain": True, "agentId": "a1", "cwd": "/srv/shop"}
+    folder = tmp_path / "projects/-srv-shop"
+    files = [main.write(folder / "s.jsonl"), below.write(folder / "s/subagents/agent-a1.jsonl")]
+    found = [read_file("claude-code", file, POLICY) for file in files]
+    (session,) = sessions_in([*found, *found])
+    assert (session.events, session.tokens) == (sum(one.sessions[0].events for one in found), 1100 + 4000 + 1100)
+    (spent,) = Report([session], found).groups("day")
+    assert (spent.name, spent.written, len(spent.sessions)) == ("2025-10-09", 4000, 1)
+    assert spent.written_usd == pytest.approx((1000 * 3.75 + 3000 * 6) / 1e6)
+    assert spent.cost_usd == pytest.approx(spent.written_usd + 2 * (1000 * 3 + 100 * 15) / 1e6)
 
 
 SUPPORT = "Library/Application Support"

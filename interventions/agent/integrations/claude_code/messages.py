@@ -82,6 +82,8 @@ class Turn(NamedTuple):
 
     usage: Usage
     text: str = ""
+    written: tuple[int, int] = (0, 0)
+    """Of its input tokens, those written to the cache: for five minutes, and for an hour."""
 
 
 class Turns:
@@ -90,6 +92,7 @@ class Turns:
     def __init__(self) -> None:
         self._id: str | None = None
         self._usage: Usage | None = None
+        self._written = (0, 0)
         self._texts: list[str] = []
         self._is_counted = False
 
@@ -104,7 +107,8 @@ class Turns:
             ended, self._is_counted = self.rest(), False
         self._id = message_id if isinstance(message_id, str) else None
         if not self._is_counted:
-            self._usage = usage_of(message.get("usage")) or self._usage
+            usage = message.get("usage")
+            self._usage, self._written = usage_of(usage) or self._usage, written_of(usage)
             if text := text_of(line):
                 self._texts.append(text)
         return ended
@@ -117,7 +121,7 @@ class Turns:
             return None
         text = "\n".join(self._texts)
         self._texts = []
-        return Turn(usage, text)
+        return Turn(usage, text, self._written)
 
 
 def usage_of(usage: object) -> Usage | None:
@@ -129,6 +133,15 @@ def usage_of(usage: object) -> Usage | None:
         output_tokens=_count(usage.get("output_tokens")),
         cache_read_tokens=_count(usage.get("cache_read_input_tokens")),
     )
+
+
+def written_of(usage: object) -> tuple[int, int]:
+    """Return the input tokens that were written to the cache: for five minutes, and for an hour."""
+    if not isinstance(usage, dict):
+        return 0, 0
+    whole, split = _count(usage.get("cache_creation_input_tokens")), usage.get("cache_creation")
+    hour = _count(split.get("ephemeral_1h_input_tokens")) if isinstance(split, dict) else 0
+    return whole - min(hour, whole), min(hour, whole)
 
 
 def _count(value: object) -> int:

@@ -42,7 +42,7 @@ class Machine(ClaudeCode):
         super().__init__(folder, NOWHERE)
         self.options = ["--local"]
         self.project = folder / "project"
-        self.settings = self.project / ".claude/settings.json"
+        self.settings = self.project / ".claude/settings.local.json"
         self.project.mkdir()
         self.environment["PYTHONPATH"] = os.environ.get("PYTHONPATH", "")
         printed(*HALTLINE, "hook", "install", "--local", cwd=self.project, env=self.environment)
@@ -90,7 +90,7 @@ def machine() -> Iterator[Machine]:
         "after much else": f": {'x' * 66_000}; {RELEASE}",
         "an uninstall": f"{PYTHON} -m haltline.cli hook uninstall",
         "another broker": f"{PYTHON} -m haltline.cli hook install --bootstrap 127.0.0.1:1",
-        "settings that it has changed": f"rm .claude/settings.json; {PYTHON} -m haltline.cli hook install --local",
+        "settings that it has changed": f"rm .claude/*.json; {PYTHON} -m haltline.cli hook install --local",
         "out of its tree": f"setsid -w {RELEASE}",
     },
 )
@@ -104,7 +104,7 @@ def test_whatever_an_agent_runs_below_it_releases_nothing(machine: Machine, line
 def test_an_agent_of_any_name_is_known_by_its_hooks(machine: Machine) -> None:
     start = json.dumps({"session_id": "s2", "hook_event_name": "SessionStart"})
     hook = json.loads(machine.settings.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
-    done = machine.runs(machine.agent("my-agent"), f"echo {shlex.quote(start)} | {hook}", RELEASE)
+    done = machine.runs(machine.agent("my-agent"), f"echo {shlex.quote(start)} | ({hook})", RELEASE)
     assert ("got a process below my-agent" in done.stderr, machine.is_stopped) == (True, True)
 
 
@@ -167,18 +167,19 @@ def test_a_hook_is_installed_again_with_equal_options_by_anything(machine: Machi
 
 
 LOCAL = ".claude/settings.local.json"
+SHARED = ".claude/settings.json"
 CHANGES = {
-    "cd .claude && rm settings.json": ".claude/settings.json",
-    "echo '{}' > .claude//settings.json": ".claude/settings.json",
-    "rm -rf .claude": ".claude/settings.json",
-    "sed -i s/PreToolUse/PreTool/ .claude/settings.json": ".claude/settings.json",
-    "sed -i s,hook_client.py,other.py, .claude/settings.json": ".claude/settings.json",
-    "sed -i s/--local/--bootstrap=127.0.0.1:1/ .claude/settings.json": ".claude/settings.json",
-    """echo '{"disableAllHooks": true}' > """ + LOCAL: LOCAL,
-    """echo '{"env": {"HALTLINE_MODE": "async"}}' > """ + LOCAL: LOCAL,
-    """mkdir ~/.claude; echo '{"disableAllHooks": true}' > ~/.claude/settings.json""": ".claude/settings.json",
-    f"printf '[%.0s' $(seq 99999) > {LOCAL}": LOCAL,
-    f"mkfifo {LOCAL}; rm .claude/settings.json": ".claude/settings.json",
+    "cd .claude && rm settings.local.json": LOCAL,
+    "echo '{}' > .claude//settings.local.json": LOCAL,
+    "rm -rf .claude": LOCAL,
+    f"sed -i s/PreToolUse/PreTool/ {LOCAL}": LOCAL,
+    f"sed -i s,hook_client.py,other.py,g {LOCAL}": LOCAL,
+    f"sed -i s/--local/--bootstrap=127.0.0.1:1/ {LOCAL}": LOCAL,
+    """echo '{"disableAllHooks": true}' > """ + SHARED: SHARED,
+    """echo '{"env": {"HALTLINE_MODE": "async"}}' > """ + SHARED: SHARED,
+    """mkdir ~/.claude; echo '{"disableAllHooks": true}' > ~/.claude/settings.json""": SHARED,
+    f"printf '[%.0s' $(seq 99999) > {SHARED}": SHARED,
+    f"mkfifo {SHARED}; rm {LOCAL}": LOCAL,
     "mkdir -p ~/.config/haltline; echo '[agent]' > ~/.config/haltline/haltline.toml": ".config/haltline/haltline.toml",
 }
 

@@ -362,12 +362,13 @@ def test_the_status_lists_hooks_and_stopped_sessions_with_how_to_release_each(fo
     claude.deletes_in_a_loop()
     settings = folder / "project/.claude/settings.json"
     settings.parent.mkdir(parents=True)
-    settings.write_text("{}")
+    settings.write_bytes(hook_settings.installed(None, "/gone/hook_client.py --local", ""))
     with mock.patch.dict(os.environ, claude.environment):
         Installed(os.environ).note(settings, settings.parent.parent)
     claude.options = ["status"]
     lines = claude.run("").stdout.splitlines()
-    assert lines[:2] == ["Hooks:", f"  claude-code: {settings}, for sessions below {folder / 'project'}"]
+    assert (lines[0], lines[1][:15]) == ("Hooks:", "  claude-code: ")
+    assert f"{settings}, for sessions below {folder / 'project'}; /gone/hook_client.py is not there" in lines[1]
     assert [line[:13] for line in lines[3:5]] == ["Stopped sessi", "  s1: killed "]
     assert lines[5:] == ["    to let it go on: haltline hook release s1"]
 

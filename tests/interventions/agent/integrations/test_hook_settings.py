@@ -1,4 +1,7 @@
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -7,6 +10,8 @@ from hypothesis import strategies as st
 
 from haltline.cli.agent import hook_settings
 from haltline.cli.agent.hook_settings import installed, parsed, uninstalled, without
+from haltline.cli.agent.hook_status import hooks
+from haltline.interventions.agent.integrations.hooks.installed import PROGRAM
 from tests.builders import cases
 
 OTHERS = {
@@ -36,7 +41,7 @@ def main(arguments: list[str]) -> int:
     },
 )
 def test_uninstall_leaves_the_file_as_it_was_to_the_byte(tmp_path: Path, before: bytes | None) -> None:
-    file = tmp_path / ".claude" / "settings.json"
+    file = tmp_path / ".claude" / "settings.local.json"
     if before is not None:
         file.parent.mkdir()
         file.write_bytes(before)
@@ -105,7 +110,8 @@ def test_each_agent_gets_its_hooks_in_its_own_files_and_loses_them_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    place = tmp_path / hook_settings.AGENTS[agent].settings
+    one = hook_settings.AGENTS[agent]
+    place = tmp_path / one.private if one.private else Path(one.of_user).expanduser()
     assert main(["install", "--for", agent, "--local"]) == 0
     files = [place] if place.is_file() else sorted(place.iterdir())
     text = files[0].read_text()
@@ -119,6 +125,37 @@ def test_each_agent_gets_its_hooks_in_its_own_files_and_loses_them_again(
         assert json.loads(text)["hooks"][before][0]["hooks"][0]["timeout"] == (60 if agent == "codex" else 60_000)
     assert main(["uninstall", "--for", agent]) == 0
     assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_a_hook_of_the_last_release_moves_out_of_the_file_that_a_team_commits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    shared, private = tmp_path / ".claude/settings.json", tmp_path / ".claude/settings.local.json"
+    shared.parent.mkdir()
+    before = json.dumps(OTHERS).encode()
+    shared.write_bytes(installed(before, "/opt/python -I -S /opt/cli/hook_client.py --local", "f"))
+    (tmp_path / ".claude/settings.json.before-haltline").write_bytes(before)
+    assert [(hook.agent, hook.place) for hook in hooks(os.environ)] == [("claude-code", shared)]
+    arguments = ["install", "--local"]
+    assert hook_settings.main(arguments, refusal=lambda act: f"{act}: a person is asked") == 0, "its options are equal"
+    assert (shared.read_bytes(), PROGRAM.search(private.read_text()) is not None) == (before, True)
+    assert main(["install", "--user"]) == 0
+    of_user = Path.home() / ".claude/settings.json"
+    assert [(hook.place, hook.root) for hook in hooks(os.environ)] == [(of_user, str(Path.home()))]
+    assert main(["uninstall"]) == 0
+    assert (hooks(os.environ), sorted(shared.parent.iterdir()), of_user.exists()) == ([], [shared], False)
+
+
+def test_where_haltline_is_not_installed_the_command_line_passes_without_a_word(tmp_path: Path) -> None:
+    shared, private = (tmp_path / name / ".claude/settings.json" for name in ("shared", "home"))
+    for file in (shared, private.with_name("settings.local.json")):
+        main(["install", "--local", "--settings", str(file)])
+        line = json.loads(file.read_text())["hooks"]["Stop"][0]["hooks"][0]["command"]
+        assert (sys.prefix in line) == (file != shared), "a team has no path of this machine"
+        line = line.replace("hook_client.py", "gone.py")
+        done = subprocess.run(["/bin/sh", "-c", line], env={"PATH": "/nowhere"}, capture_output=True, check=False)
+        assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
 
 
 def test_a_hook_of_another_in_the_place_of_ours_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
