@@ -185,7 +185,8 @@ def placed_in(target: str, invocation: Invocation) -> str:
 def _on_its_machine(target: str, invocation: Invocation) -> str:
     """Return a file of another machine, or of a container, as `path=web:/srv/x`."""
     kind, equals, name = target.partition("=")
-    return f"{kind}={invocation.on}:{name}" if invocation.on and f"{kind}{equals}" in _OF_A_MACHINE else target
+    machine = invocation.on.removesuffix("@.")
+    return f"{kind}={machine}:{name}" if machine and f"{kind}{equals}" in _OF_A_MACHINE else target
 
 
 def where(invocation: Invocation, target: str) -> str:
@@ -196,7 +197,7 @@ def where(invocation: Invocation, target: str) -> str:
     line = _line(invocation)
     if line.production:
         return IN_PRODUCTION
-    found = set(line.servers)
+    found = {*line.servers, invocation.on}
     if not target.startswith("database="):
         found |= line.databases
     return " ".join(sorted(found - {""} - _USUAL_PORTS))[:_MAX_WHERE_CHARS]
@@ -226,7 +227,7 @@ def _line(invocation: Invocation) -> "_Line":
             databases.add(address["name"] or "")
         elif variable is not None and not word.startswith("-"):
             servers |= _server(variable["value"])
-    return _Line(name, argv, assigned, words, valued, is_production(*words), servers, databases)
+    return _Line(name, argv, assigned, words, valued, is_production(*words, invocation.on), servers, databases)
 
 
 def _is_for_others(assigned: str, program: str) -> bool:
@@ -348,6 +349,8 @@ def _place(invocation: Invocation) -> _Place:
     unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
     everything |= any(map(_EMULATOR.search, words))
+    _, space, context = (*invocation.on.split("@"), "", "")[:3]
+    everything |= is_for_tests(space) or _CLUSTER.fullmatch(context) is not None
     resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
     everything &= not remote  # a variable for tests does not move a database
     return _Place(line.production, everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))

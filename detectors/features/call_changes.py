@@ -1,6 +1,6 @@
 """What one call creates, renames and changes, by its tool, its text and its arguments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -67,7 +67,7 @@ _MADE_BY_AWS = re.compile(
     r"\baws(?:local)?\s[^|;&\n]{0,200}?(?P<service>[a-z0-9-]{2,30})\s(?:create|run|launch|allocate)-(?P<thing>[a-z-]{2,40})"
 )
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
-_VOLUME_CREATED = re.compile(r"\bVolume\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
+_CREATED = re.compile(r"\b(Volume|Container)\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
 _MADE_BY_KUBECTL = re.compile(r"^([a-z]{2,40}(?:\.[\w.-]{1,60})?)/([\w.-]{1,128}) created$", re.MULTILINE)
 _MAX_IDS = 16
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
@@ -242,8 +242,10 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
 
 def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if "compose" in head and _COMPOSE_UP.search(head) is not None:
-        names = _VOLUME_CREATED.findall(answer[:_PLACES_CHARS])
-        return _made_where(head, ("docker", "docker-compose"), ["./*", *names], "volume=") if names else ()
+        created = _CREATED.findall(answer[:_PLACES_CHARS])
+        volumes = [f"volume={name}" for kind, name in created if kind == "Volume"]
+        services = [service for kind, name in created if kind == "Container" for service in _services(name)]
+        return _made_where(head, ("docker",), [*volumes, *(["volume=./*"] * bool(volumes)), *services], "")
     if "kubectl" in head or "oc " in head:
         names = [f"{kind.partition('.')[0]}/{name}" for kind, name in _MADE_BY_KUBECTL.findall(answer[:_PLACES_CHARS])]
         return _made_where(head, ("kubectl",), names, "k8s=") if names else ()
@@ -251,6 +253,14 @@ def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if made is None:
         return ()
     return _made_where(head, ("aws", "awslocal"), _ids(answer, _singular(made["thing"])), f"aws={made['service']}/")
+
+
+def _services(container: str) -> Iterator[str]:
+    """Yield what a container of a project may be called: `app-web-1`, as the service `web` or `app-web`."""
+    yield from (f"container={container}", f"inside={container}")
+    parts = container.replace("_", "-").split("-")[:-1]
+    for at in range(len(parts)):
+        yield f"inside={'-'.join(parts[at:])}@."
 
 
 def _made_where(head: str, programs: tuple[str, ...], names: list[str], kind: str) -> tuple[str, ...]:
