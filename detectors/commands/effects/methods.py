@@ -6,7 +6,7 @@ Misses: clients whose methods are not named after their effect; computed argumen
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import NamedTuple
 
 from haltline.detectors.commands.effects import rows
@@ -140,8 +140,8 @@ class Method:
         if condition == "everything":
             return self.everything
         if condition[0] == "/":
-            pattern = _pattern(condition[1:-1], ignores_case=True)
-            return any(pattern.search(text) for text in (*self.given.values(), *self.plain))
+            expression = rows.pattern(condition[1:-1])
+            return any(expression.search(text) for text in (*self.given.values(), *self.plain))
         if condition[0] == "+":
             looked_for = condition[1:].split("/")
             return any(not set(looked_for).isdisjoint(words(text)) for text in (*self.given.values(), *self.plain))
@@ -158,12 +158,7 @@ class Method:
         if owner in ("imported", "outside"):
             return self.reaches_out if owner == "imported" else self.is_outside
         pattern, _, flag = owner[1:].rpartition("/")
-        return not owner or _pattern(pattern, ignores_case=flag == "i").search(self.owner) is not None
-
-
-@cache
-def _pattern(text: str, *, ignores_case: bool) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE if ignores_case else 0)
+        return not owner or rows.pattern(pattern, re.IGNORECASE * (flag == "i")).search(self.owner) is not None
 
 
 class _Row(NamedTuple):
