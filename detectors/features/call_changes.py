@@ -19,7 +19,7 @@ from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row, placed
-from haltline.detectors.commands.prefilter import may_destroy_by_code
+from haltline.detectors.commands.prefilter import may_destroy_by_file
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.surroundings import placed_in, where_of_tool
@@ -84,18 +84,18 @@ _DEBUGS = re.compile(r"\A\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s
 
 
 def files_of(act: Observed) -> list[tuple[str, list[list[str]]]]:
-    """Return the files that an attempt writes, with the losses of running each; harmless files are omitted."""
+    """Return the files that an attempt writes, with the losses of running each."""
     tool, args = act.tool, act.args
     if tool.effect is _EXEC:
         text = act.text
         writes = text.count(">") > text.count("2>&1") or "tee " in text
-        if tool.reading is not _SHELL or not writes or not may_destroy_by_code(text):
+        if tool.reading is not _SHELL or not writes or not may_destroy_by_file(text):
             return []
         texts = files_written(text, cwd=act.cwd)
     elif tool.effect is _WRITE and args:
         text = _first_text(args, (*content_args(tool), *_put_in(tool)))
         target = act.targets[0]
-        if not text or not target.startswith("path=") or not may_destroy_by_code(text):
+        if not text or not target.startswith("path="):
             return []
         texts = {target[5:]: text}
     else:
@@ -106,7 +106,9 @@ def files_of(act: Observed) -> list[tuple[str, list[list[str]]]]:
         losses = [as_row(d) for d in file_destructions(path, text, cwd=act.cwd)]
         if tool.effect is _WRITE and args and not args.keys().isdisjoint(_put_in(tool)):
             losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file is unchanged
-        found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
+        found.append(
+            (path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut and may_destroy_by_file(text) else losses)
+        )
     return found
 
 

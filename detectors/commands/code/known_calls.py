@@ -4,6 +4,7 @@ Misses: functions and methods that the program names itself; clients whose metho
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 from functools import lru_cache
 
 from haltline.detectors.commands.rows import cells_of, words_of
@@ -48,6 +49,16 @@ def _rows() -> dict[tuple[str, str], frozenset[str]]:
 
 
 _ROWS = _rows()
+
+
+_BY_LAST: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = defaultdict(list)
+for (_, _name), _kinds in _ROWS.items():
+    _BY_LAST[_name.rpartition(".")[2]].append((frozenset(_name.split(".")[:-1]), _kinds))
+
+
+def ending_with(word: str) -> Collection[tuple[frozenset[str], frozenset[str]]]:
+    """Return, for each call whose name ends with this word, the other words of its name and what it is."""
+    return _BY_LAST.get(word, ())
 
 
 @lru_cache(maxsize=4096)

@@ -7,11 +7,12 @@ from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.programs import TABLE
-from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
+from haltline.detectors.commands.effects.tools import begins_act, by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
 from haltline.detectors.commands.rows import cells_of, words_of
 from haltline.detectors.commands.sql_tokens import holds_for_every_row
@@ -94,9 +95,12 @@ def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
     return (method, ActEffect.DESTROYS) if destroying_verb(name) == parts[0] else by_name(name, alone=False)
 
 
+_OPERATIONS = frozenset(chain.from_iterable(row.words[1].split("/") for row in TABLE.rows["aws"] if row.words[1:]))
+
+
 @lru_cache(maxsize=1024)
 def _rows_of(operation: str) -> tuple[rows.Row, ...]:
-    return rows.of_operation(TABLE, "aws", operation) if "-" in operation else ()
+    return rows.of_operation(TABLE, "aws", operation) if operation in _OPERATIONS and "-" in operation else ()
 
 
 def _as_options(given: Mapping[str, str]) -> list[str]:
@@ -197,3 +201,22 @@ def of_method(it: Method) -> tuple[str, ActEffect] | None:
         if found is not None and found[1] is not ActEffect.SENDS:
             return f"{it.name} {found[0]}", found[1]
     return _by_words(it.owner, it.name) if it.is_outside and it.owner else None
+
+
+_BY_ARGUMENTS = frozenset(("update", "destroy", "sync", "synchronize"))
+"""Methods with many other meanings, which only their arguments show to act."""
+
+
+def names_client(word: str) -> bool:
+    """Return whether a variable of this name may be a client of a remote service."""
+    return word in _SHORT_OWNERS or not _OWNERS.isdisjoint(words(word))
+
+
+def may_act(word: str) -> tuple[bool, bool, bool]:
+    """Return whether a method of this name may act by itself, as one of a remote service, or by its settings."""
+    name = "_".join(words(word.removesuffix("Command")))
+    rows_ = [row for row in _ROWS.get(name, ()) if row.effect is not None and name not in _BY_ARGUMENTS]
+    sets = word.startswith(_SETTERS)
+    alone = any(not row.owner for row in rows_) or bool(_rows_of(name.replace("_", "-")))
+    outside = bool(rows_) or sets or name.startswith(_SETTERS_OF_CLIENTS) or begins_act(word)
+    return alone, outside, sets
