@@ -17,7 +17,7 @@ from haltline.detectors.commands.effects.statements import MAYBE
 from haltline.detectors.commands.model import cached_by_text
 from haltline.detectors.commands.programs import databases, git, http
 from haltline.detectors.commands.programs.table import READERS
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.shell import decoding
 from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
 from haltline.detectors.commands.shell.wrappers import SYNONYMS
@@ -66,9 +66,7 @@ _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lowe
 _QUOTES = re.compile(r"""["'\\]+""")
 _INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
 _REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
-_DEVICE = re.compile(
-    r"/dev(?:(?!/|\w|-)|/(?!null|zero|std|tty|fd|u?random|pts))|(?<![>\s])[ \t]++/dev/null|[<,{]/dev/null|//dev/null"
-)
+_DEVICE = expression_of("a device is named")
 _SPLIT_BY_BRACES = re.compile(r"\{(?:(?<=\w\{)[^\s{},]*+,[^\s{}]*+\}|[^\s{},]*+,[^\s{}]*+\}\w)")
 
 _WRITES = re.compile(r">(?<!2>)(?!&|[ \t]*/dev/null)")
@@ -115,9 +113,7 @@ _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 
 
 _BEGIN_SCRIPTS = tuple(words_of("parts of names of scripts that destroy"))
-_SCRIPT = re.compile(
-    r"(?:delete|drop|destroy|wipe|purge|nuke|erase|truncate|teardown)(?:_\w{1,80})?\.(?:sh|bash|py|js|ts|mjs|rb|php|pl|ps1)\b"
-)
+_SCRIPT = expression_of("a script is named after a loss")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 
 

@@ -20,6 +20,7 @@ from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row, placed
 from haltline.detectors.commands.prefilter import may_destroy_by_file
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.surroundings import placed_in, where_of_tool
@@ -27,7 +28,6 @@ from haltline.detectors.features import command_effects
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import UNKNOWN, is_id, short_name, snake_case
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -38,7 +38,7 @@ from haltline.schemas.tool_names import destroying_verb, words
 # Looked up for every event, which is slower as members of their class.
 _EXEC, _WRITE, _POLL, _READ = Effect.EXEC, Effect.WRITE, Effect.POLL, Effect.READ
 _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
-_MAKES = set_of("verbs that make things")
+_MAKES = words_of("verbs that make things")
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 """These create the content of a file, but may only change an existing asset or row."""
 _CHANGES_TOO = frozenset(("save", "put", "write"))
@@ -63,9 +63,7 @@ _TO_ARGS = tools.arguments("to")
 _IDS = frozenset(("id", "uuid", "arn", "slug", "name", "key"))
 _FIELD = re.compile(r"[\"']?\b([A-Za-z][\w-]{1,40})[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w./:-]{3,200})")
 _KIND_END = re.compile(r"_(?:id|name|key|arn|slug|uuid|identifier)$")
-_MADE_BY_AWS = re.compile(
-    r"\baws(?:local)?\s[^|;&\n]{0,200}?(?P<service>[a-z0-9-]{2,30})\s(?:create|run|launch|allocate)-(?P<thing>[a-z-]{2,40})"
-)
+_MADE_BY_AWS = expression_of("aws makes something")
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
 _CREATED = re.compile(r"\b(Volume|Container)\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
 _MADE_BY_KUBECTL = re.compile(r"^([a-z]{2,40}(?:\.[\w.-]{1,60})?)/([\w.-]{1,128}) created$", re.MULTILINE)
@@ -74,10 +72,7 @@ _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _PLACES_CHARS = 4096
 """The part of a command line or program that is searched for renames and for directories where programs run."""
-_STEPS = re.compile(
-    r"(?:^|[_./:])(?:[glprj]?db|dlv|debug(?:ger)?(?!_(?:start|stop|add|attach|launch|quit|kill|set))|step(?:i|s|_.*)?|next(?:i|_.*)?|continue|advance|pager|scroll|(?:page|scroll)_.*|goto)"
-    r"(?:$|[_./:])"
-)
+_STEPS = expression_of("a tool steps through something")
 """Names of tools that are called repeatedly to advance, and report their position."""
 _DEBUGS = re.compile(r"\A\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s*)?$")
 """Input to a debugger."""

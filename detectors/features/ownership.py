@@ -40,8 +40,8 @@ from haltline.detectors.commands.model import (
 )
 from haltline.detectors.commands.names import is_production, is_work_branch
 from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.features.call_changes import own_name
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
@@ -64,7 +64,7 @@ _RUNTIMES = {
     **{name: (f"{name} ",) for name in ("java", "ruby", "php", "bun", "deno")},
 }
 _POD, _JOB = "k8s=pod/", "k8s=job/"
-_RESETS = set_of("acts that make again what they destroy")
+_RESETS = words_of("acts that make again what they destroy")
 """These create again what they destroy: what is there after the session worked with it is its own."""
 _OVERWRITES = "git_push_force"
 """After this, the content of the branch is the session's own."""

@@ -15,7 +15,6 @@ from haltline.detectors.commands.rows import words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.tool import KnownTool
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect
@@ -71,7 +70,7 @@ _BY_VERB = frozenset((None, Effect.WRITE, Effect.NETWORK, Effect.MUTATE))
 _LOOKS = frozenset((Effect.READ, Effect.POLL, Effect.NETWORK))
 _CHANGES = KnownTool(Effect.MUTATE)
 _AND = frozenset(("and", "or", "then"))
-_ACTING = (set_of("verbs that make things") | words_of("verbs that change settings") | {"replace", "merge"}) - {
+_ACTING = (words_of("verbs that make things") | words_of("verbs that change settings") | {"replace", "merge"}) - {
     "open",
     "load",
 }

@@ -13,6 +13,7 @@ from haltline.detectors.commands.code.known_calls import ending_with, takes_away
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.effects.statements import MAYBE
 from haltline.detectors.commands.effects.tools import settings_of
+from haltline.detectors.commands.rows import expression_of
 from haltline.schemas import expressions as re
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -36,9 +37,7 @@ _PIECES = re.compile(r"\bgetattr\([^\n]{0,80}['\"]\s*\+")
 _MODE = re.compile(r"['\"`]\+?(?:w[btx+]{0,3}['\"`]|>)")
 _REPLACES = re.compile(r"replace|overwrite")
 _AWAY = re.compile(r"/tmp|/dev/shm|Trash")
-_MANY_ROWS = re.compile(
-    r"where|from_?\(['\"]|\.objects\b|\bquery\b|\btable\b|knex|QueryBuilder|\bupdate\(\s*(?:\{\}|[A-Z]|\w+\)\s*\.)|delete"
-)
+_MANY_ROWS = expression_of("a program may update many rows")
 
 
 def may_act(text: str, is_command: Callable[[str], bool], *, backticks: bool) -> bool:

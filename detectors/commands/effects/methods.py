@@ -14,7 +14,7 @@ from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.effects.tools import begins_act, by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.detectors.commands.sql_tokens import holds_for_every_row
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
@@ -34,10 +34,7 @@ _OF_FORM = words_of("form of a call")
 _OF_THE_PROGRAM = words_of("inside of a program")
 """Objects inside the program itself."""
 _MAX_PROGRAM_CHARS = 16 * 1024
-_EVERY_ROW = re.compile(
-    r"\A(?:[\w.]*\.)?(?:(?:from_?|table|objects|query|all|knex|createQueryBuilder|newQuery)\.update(?:\.set)?"
-    r"|update\.(?:set|values))(?:\.(?:execute|returning|run|select|then|catch|exec|all))*"
-)
+_EVERY_ROW = expression_of("a chain of calls updates every row")
 """A chain of calls that builds a statement without a condition."""
 _COMPARES = {
     "gt": ">", "gte": ">=", "neq": "<>", "ne": "<>", "not": "is not", "whereNotNull": "is not", "is_not": "is not",

@@ -35,7 +35,7 @@ from haltline.detectors.commands.effects import kubernetes
 from haltline.detectors.commands.files import is_disk, lost_path
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_agents_branch, is_main_branch, is_production, is_throwaway
-from haltline.detectors.commands.rows import cells
+from haltline.detectors.commands.rows import cells, expression_of
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.commands.shell.options import leading
@@ -54,9 +54,7 @@ _ALSO: Mapping[str, tuple[str, ...]] = {
 """The other names of each program."""
 _PART = re.compile(r"([/@]?)\{([^{}\d][^{}]*)\}")
 _MARKS = {"": None, "~": None, "^": None, "^~": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
-_IDS = re.compile(
-    r"\A--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
-)
+_IDS = expression_of("an option identifies a target")
 _ONE_TEXT = frozenset(("$-", "words"))
 """Parts of a target that are one text."""
 _PRELIMINARY = frozenset(("alpha", "beta"))

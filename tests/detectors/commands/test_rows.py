@@ -10,7 +10,7 @@ from haltline.detectors.commands import destructions
 from haltline.detectors.commands.creations import _MADE
 from haltline.detectors.commands.effects import methods, rows
 from haltline.detectors.commands.effects.programs import DOMAINS, TABLE
-from haltline.detectors.commands.rows import examples_of, rows_of
+from haltline.detectors.commands.rows import cells, examples_of, rows_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features.explanation import explain
 from haltline.detectors.features.tool_classifier import Classifier
@@ -86,3 +86,15 @@ def test_conditions_of_rows_take_time_linear_in_the_text() -> None:
     assert [one.pattern for one in unbounded if next(slow_texts(one, whole=False), None)] == []
     slow = rows.pattern(r"-\w*X\w*|[ugo]*[oa][ugo]*w|add-\S*\s+privileged|<.*\sdel")
     assert next(slow_texts(slow, whole=False), None) is None
+
+
+def test_each_name_of_a_table_is_used() -> None:
+    sources = "".join(file.read_text() for file in (FOLDER / "detectors").rglob("*.py"))
+    tables = "".join(f" {' '.join(rows_of(name))} " for name in ("words", "combinations"))
+    names = {name[0] for table in ("words", "expressions", "masks") for name in map(cells, rows_of(table))}
+    used = (
+        name
+        for name in names
+        if f'"{name}"' in sources or f"{name.rpartition(' ')[0]} {{" in sources or f"@{name} " in tables
+    )
+    assert names - {*used} == set()
