@@ -63,9 +63,9 @@ record Guard(String intake, String sessionId, String agentId) {
         var verdict = ask(Map.of("action", tool.name(), "args", args, "effect", tool.effect()));
         var hints = verdict.get("hints") == null ? "" : "\n\n" + verdict.get("hints");
         if (verdict.get("killed") == Boolean.TRUE) throw new Stopped(verdict.get("code"));
-        if (verdict.get("allowed") == Boolean.FALSE) return verdict.get("code") + ": " + verdict.get("message") + hints;
+        if (verdict.get("allowed") == Boolean.FALSE) return verdict.get("message") + hints;
         if (verdict.isEmpty() && !tool.effect().equals("read")) {
-            return "no_verdict: nobody could be asked whether this may be done, and it could do harm.";
+            return "nobody could be asked whether this may be done, and it could do harm.";
         }
         if (verdict.get("change_arguments") instanceof Map<?, ?> change) { // it is only allowed with these arguments
             ((Map<?, ?>) change.get("put")).forEach((name, value) -> args.put((String) name, value));

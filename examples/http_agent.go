@@ -54,11 +54,11 @@ func (g *Guard) Call(tool Tool, args map[string]any) (string, error) {
 	verdict, err := g.ask(map[string]any{"action": tool.Name, "args": args, "effect": tool.Effect})
 	switch {
 	case err != nil && tool.Effect != "read":
-		return "no_verdict: nobody could be asked whether this may be done, and it could do harm.", nil
+		return "nobody could be asked whether this may be done, and it could do harm.", nil
 	case err == nil && *verdict.Killed:
 		return "", Stopped{verdict.Code}
 	case err == nil && !*verdict.Allowed:
-		return join(verdict.Code+": "+verdict.Message, verdict.Hints), nil
+		return join(verdict.Message, verdict.Hints), nil
 	}
 	for name, value := range verdict.Change.Put { // it is only allowed with these arguments
 		args[name] = value

@@ -58,6 +58,8 @@ class ControlRecord(Record):
     """For a killed session without any events: no agent can acknowledge the kill. It is stopped if it starts."""
     locked_until: EpochMs | None = None
     """Until then a reset takes two operators."""
+    from_depth: Annotated[int, Field(ge=0)] | None = None
+    """For a tree whose sessions start no more agents: generations below the first from which on; None: all of them."""
     actions_left: Annotated[int, Field(ge=0)] | None = None
     """For a probation: its number of actions when it began."""
     spared: list[Id] | None = Field(default=None, max_length=1000)

@@ -53,6 +53,15 @@ class Mode(OrderedName):
     """Carry out the decision."""
 
 
+class Arm(StrEnum):
+    """The group of a session in a policy's experiment."""
+
+    TOLD = "told"
+    """It got the hint."""
+    SILENT = "silent"
+    """The hint was held back: the level is ALLOW, and `would` is the hint's."""
+
+
 class ScopeKind(StrEnum):
     """The kind of thing that a decision or a control record is about."""
 
@@ -161,7 +170,9 @@ class Decision(Record):
 
     mode: Mode = Mode.ENFORCE
     would: Level | None = None
-    """The level under `enforce`, if the mode lowered it."""
+    """The level under `enforce`, if the mode or an experiment lowered it."""
+    experiment: Arm | None = None
+    """For a hint of the rule of the policy's `experiment`: the session's group."""
     policy: Name = ""
     policy_version: int = 0
     limits: dict[Name, float] | None = None

@@ -88,6 +88,15 @@ class Override(Part):
     """Left out: the override can only be stricter."""
 
 
+class Experiment(Part):
+    """A controlled experiment: whether a rule's hints help."""
+
+    rule: Id
+    """The rule whose hints (NUDGE, REINFORCE) some sessions do not get. Nothing else changes."""
+    silent: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """The share of sessions without them, chosen by a hash of the session's id."""
+
+
 class Preset(StrEnum):
     """A policy to start from; the document's own fields take precedence."""
 
@@ -208,6 +217,8 @@ class Policy(Record):
     mode. Harm, budgets, tripwires and kills are enforced at once. Left out: their defaults."""
     overrides: Annotated[tuple[Override, ...], Field(max_length=MAX_ENTRIES)] = ()
     """Other rules for some agents or sessions."""
+    experiment: Experiment | None = None
+    """Hints of one rule that some sessions do not get, to measure whether they help. Left out: none."""
     cooldown_s: Annotated[float, Field(ge=0)] = 30.0
     """A rule does not repeat a decision of the same level within this time, unless it is a refusal."""
     interventions: Interventions | None = None

@@ -17,6 +17,7 @@ class SignalScope(StrEnum):
 
     AGENT = "agent"
     TARGET = "target"
+    """Also a tree of sessions as the target of calls that start agents: see `tree_of`."""
     ROOT = "root"
     """A tree of sessions, by the id of its root session."""
     MISSION = "mission"
@@ -25,6 +26,21 @@ class SignalScope(StrEnum):
 
 
 FLEET_ID = "*"
+
+
+LIMIT_SHARE = "limit_share"
+LIMITED, FAILED = "limited", "failed"
+_TREE, _MAX_ROOT = "tree=", 251
+
+
+def tree_of(root: str) -> str:
+    """The target that calls which start agents have in common in one tree, by the id of its first session."""
+    return f"{_TREE}{root[:_MAX_ROOT]}"
+
+
+def root_of(tree: str) -> str:
+    """The id of the first session of a tree, by this target."""
+    return tree.removeprefix(_TREE)
 
 
 class SignalKind(StrEnum):
@@ -39,6 +55,15 @@ class SignalKind(StrEnum):
     """An operator has reset the session's kill."""
     SPENT = "spent"
     """The use of resources since the session's last signal; `amounts` by resource."""
+    SPAWNED = "spawned"
+    """The session calls a tool that starts an agent: `target` is a digest of its task, `code` the call; the amount
+    `limit_share` is the used part of the session's declared limits."""
+    RETURNED = "returned"
+    """Such a call is over: the amount `failed` or, by a rate limit or a quota, `limited` shows that it failed."""
+    ENDED = "ended"
+    """The session, which has a parent, is over; the amount `limited` shows that its last turn was refused so."""
+    PROMPTED = "prompted"
+    """The first session of a tree has a new prompt of its user."""
     STOPPED = "stopped"
     """A call was refused, or the session was killed: at most once a minute. The fleet receives one for all sessions
     of an agent."""

@@ -179,6 +179,23 @@ def arguments(kind: str) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4096)
+def starts_agents(action: str) -> bool:
+    """Return whether a tool with this name starts other agents, if it is called like one that does."""
+    starts = _tables().starts
+    return _key(action) in starts or _key(_LAST_PART.split(folded(action).strip())[-1]) in starts
+
+
+def task_of_started(action: str, args: Mapping[str, Any] | None) -> str:
+    """Return what the agent that a call starts is to do, as text; empty: it starts none."""
+    if not args or not starts_agents(action):
+        return ""
+    tables = _tables()
+    if any(args.get(name) for name in tables.resumes):
+        return ""
+    return next((str(args[name]) for name in tables.given if args.get(name)), "")
+
+
+@lru_cache(maxsize=4096)
 def _described(action: str) -> _Described | None:
     tools = _tables().tools
     found = tools.get(_key(action))
@@ -203,6 +220,9 @@ class _Tables:
     shapes: tuple[_Described, ...]
     names: tuple[Names, ...]
     stores: tuple[str, ...]
+    starts: frozenset[str]
+    given: tuple[str, ...]
+    resumes: tuple[str, ...]
     arguments: Mapping[str, tuple[str, ...]]
 
 
@@ -227,7 +247,17 @@ def _tables() -> _Tables:
         )
         for row in data["name"]
     )
-    return _Tables(tools, tuple(shapes), groups, tuple(data["stores"]["globs"].split()), kinds)
+    starts = data["starts"]
+    return _Tables(
+        tools,
+        tuple(shapes),
+        groups,
+        stores=tuple(data["stores"]["globs"].split()),
+        starts=frozenset(map(_key, starts["names"].split())),
+        given=_spelled(starts["given"]),
+        resumes=_spelled(starts["resumes"]),
+        arguments=kinds,
+    )
 
 
 _MEANINGS: Final = ("target", "text", "content", "old", "new", "patch")

@@ -194,7 +194,7 @@ class GuardSide:
     def _of(self, below: str | None) -> Guard:
         if below not in self._guards:
             above = self._of(below.rpartition("/")[0] or None) if below else self._main
-            self._guards[below] = above.subagent(session_id=f"{self._main.session_id[:150]}/{below}")
+            self._guards[below] = above.below(session_id=f"{self._main.session_id[:150]}/{below}")
         return self._guards[below]
 
     def _on_advice(self, _: Any) -> None:

@@ -14,7 +14,9 @@ from haltline.schemas.incidents import IncidentRecord, IncidentState
 from haltline.schemas.record import rfc3339
 from haltline.streams.audit.incident import Report
 from haltline.streams.audit.summary import of_incident
+from haltline.streams.operator.ids import NotFound
 from haltline.streams.operator.incidents import one_of
+from haltline.streams.operator.kill_trail import UNCONFIRMED
 
 _SHOWN_ID = 8
 
@@ -40,7 +42,14 @@ def list_incidents(at: Cluster, *, everything: bool, session: str | None, agent:
 
 def show_incident(at: Cluster, incident_id: str, *, as_json: bool) -> None:
     """Prints an incident and its history."""
-    revisions = operator_of(at).history(incident_id)
+    operator = operator_of(at)
+    try:
+        revisions = operator.history(incident_id)
+    except NotFound:
+        if as_json or not (trail := operator.kill_trail(incident_id)):
+            raise
+        _print_trail(trail)  # a kill without an incident
+        return
     if as_json:
         print_json([_json(record) for record in revisions])
         return
@@ -50,6 +59,12 @@ def show_incident(at: Cluster, incident_id: str, *, as_json: bool) -> None:
         say(f"assigned to {last.assignee or 'nobody'}; open request: {last.request_id or 'none'}")
     for record in revisions:
         say(f"{rfc3339(record.changed_at)}  {of_incident(record)}")
+    _print_trail(operator.kill_trail(last.scope_id, last.scope))
+
+
+def _print_trail(trail: list[str]) -> None:
+    for line in trail:
+        say(line, "red" if line == UNCONFIRMED else "")
 
 
 def print_report(report: Report, *, as_json: bool) -> None:

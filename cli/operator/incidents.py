@@ -45,7 +45,9 @@ def show(
     at: Cluster,
     as_json: AsJson = False,
 ) -> None:
-    """Show one incident and its history.
+    """Show one incident and its history, and what became of a kill: acknowledged, confirmed by actuators, or neither.
+
+    A killed session's id, or an agent's, shows its kill where there is no incident.
 
     Example: haltline incidents show 4f1c09ab
     """

@@ -1,4 +1,4 @@
-"""`haltline learn`: trains a model of `stagnation` from operators' labels."""
+"""`haltline learn`: trains a model of `stagnation` from operators' labels, and measures what hints change."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -9,8 +9,10 @@ import typer
 from haltline.cli.audit_table import DEFAULT_TABLE, AuditTable, StorageOption, options_of
 from haltline.cli.common import AsJson, Exit, PolicyFile, fail, print_json, say
 from haltline.cli.policy_option import read_policy
+from haltline.cli.tables import print_table
 
 if TYPE_CHECKING:
+    from haltline.schemas.policy import Policy
     from haltline.streams.audit.archive import Archive
     from haltline.streams.replay.backtest import Recorded
 
@@ -20,7 +22,9 @@ MAX_QUIET = 100
 
 def learn(
     *,
-    out: Annotated[Path, typer.Option(help="File for the policy document with the model.", metavar="FILE")],
+    out: Annotated[
+        Path | None, typer.Option(help="File for the policy document with the model.", metavar="FILE")
+    ] = None,
     table: AuditTable = DEFAULT_TABLE,
     storage_option: StorageOption = None,
     sessions: Annotated[
@@ -39,6 +43,9 @@ def learn(
         Path | None,
         typer.Option(help="Train nothing: move this document's candidate to the rule stagnation.", metavar="CANDIDATE"),
     ] = None,
+    effect: Annotated[
+        bool, typer.Option("--effect", help="Train nothing: what the hints of the policy's experiment changed.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Train a model of the rule stagnation from your labels, on top of the one in force. Applies nothing.
@@ -51,10 +58,13 @@ def learn(
     Example: haltline learn --policy production.yaml --out candidate.yaml --report report.md --plot calibration.svg
 
     Example: haltline learn --promote candidate.yaml --out production.yaml
+
+    Example: haltline learn --effect --json
     """
-    for option, file, suffix in (("--out", out, ""), ("--report", report, ".md"), ("--plot", plot, ".svg")):
-        if file is not None and (file.suffix != (suffix or file.suffix) or not file.parent.is_dir()):
-            fail(f"{option}: expected a file *{suffix} in a folder that exists, got {file}", Exit.USAGE)
+    if effect:
+        _effect(table, storage_option, read_policy(policy), as_json=as_json)
+        return
+    out = _writable(out, report, plot)
     if promote is not None:
         _promote(promote, out, as_json=as_json)
         return
@@ -138,6 +148,51 @@ def _next_steps(out: Path, policy: Path | None, table: str) -> list[tuple[str, s
         ("to see what it finds there", "haltline tail --topic detections"),
         ("to put it in force then", "haltline policy publish promoted.yaml --by NAME --reason TEXT"),
     ]
+
+
+def _writable(out: Path | None, report: Path | None, plot: Path | None) -> Path:
+    """Return the file for the document, once all files can be written."""
+    for option, file, suffix in (("--out", out, ""), ("--report", report, ".md"), ("--plot", plot, ".svg")):
+        if file is not None and (file.suffix != (suffix or file.suffix) or not file.parent.is_dir()):
+            fail(f"{option}: expected a file *{suffix} in a folder that exists, got {file}", Exit.USAGE)
+    if out is None:
+        fail("--out: expected a file, got none", Exit.USAGE)
+    return out
+
+
+def _effect(table: str, storage_option: list[str] | None, policy: "Policy", *, as_json: bool) -> None:
+    """Print what the hints of experiments changed, by rule; exit 1 without any."""
+    from haltline.streams.audit.archive import Archive
+    from haltline.streams.learning.effect import effects_of
+
+    archive = Archive(table, options_of(storage_option))
+    decisions = archive.tried()
+    events = archive.events_of(sorted({one.session_id for one in decisions}))
+    found = effects_of(decisions, events, policy)
+    if not found:
+        fail(f"audit table {table}: expected hints of a policy's experiment, got none", Exit.NO)
+    if as_json:
+        print_json({"rules": [one.to_dict() for one in found]})
+        return
+    for one in found:
+        say(f"hints of {one.rule}, told less silent with its 95 % interval:", style="bold")
+        rows = [
+            (
+                of.what,
+                *(
+                    f"{_figure(value)} of {count}"
+                    for value, count in ((of.told, of.told_of), (of.silent, of.silent_of))
+                ),
+                _figure(of.difference, sign="+"),
+                "-" if of.low is None else f"{_figure(of.low, sign='+')} to {_figure(of.high, sign='+')}",
+            )
+            for of in one.measures
+        ]
+        print_table(("measure", "told", "silent", "difference", "interval"), rows)
+
+
+def _figure(value: float | None, *, sign: str = "") -> str:
+    return "-" if value is None else f"{value:{sign}.2f}"
 
 
 def _promote(file: Path, out: Path, *, as_json: bool) -> None:

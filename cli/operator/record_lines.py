@@ -7,6 +7,7 @@ import orjson
 from confluent_kafka import Message
 
 from haltline.cli.common import printable
+from haltline.interventions.state.texts import line_of
 from haltline.interventions.vocabularies import render
 from haltline.schemas import wire
 from haltline.schemas.control import Command, ControlRecord, Feedback
@@ -68,9 +69,7 @@ def _described(record: Record) -> str:
             error = f" ({record.error})" if record.error else ""
             return f"{record.kind} {record.action} {' '.join(record.targets)}{ended}{error}".strip()
         case Decision():
-            held_back = f" (would be {record.would})" if record.would else ""
-            request = "" if record.approval is None else f"; request {record.approval.request_id}"
-            return f"{record.level}{held_back} {record.code}: {record.reason} [decision {record.decision_id}{request}]"
+            return f"{line_of(record)} [decision {record.decision_id}]"
         case Detection():
             return f"{record.finding.severity} {record.finding.code}: {record.finding.reason}"
         case Feedback():

@@ -1,8 +1,8 @@
-"""`haltline notify`: notifies people of incidents."""
+"""`haltline notify`: notifies people of incidents, and calls actuators at kills."""
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -55,8 +55,8 @@ def serve(
 ) -> None:
     """Notify people of incidents, by webhook, Alertmanager or apprise, until SIGTERM or Ctrl-C.
 
-    Each channel is notified when an incident first asks a person, of a kill, and when it is over without one. Exit 0
-    after a clean stop. docs/notifications.md describes the document.
+    Each channel is notified when an incident first asks a person, of a kill, and when it is over without one. At a kill
+    the document's actuators are called. Exit 0 after a clean stop. docs/notifications.md describes the document.
 
     Example: haltline notify --config notify.yaml --bootstrap kafka-1:9092
     """
@@ -102,9 +102,10 @@ def check(file: Document, *, as_json: AsJson = False) -> None:
     for receiver in receivers.values():
         receiver.sender.close()
     if as_json:
-        print_json({"channels": list(receivers), "gone": config.gone or None})
+        channels = [name for name in receivers if name not in config.actuators]
+        print_json({"channels": channels, "actuators": list(config.actuators), "gone": config.gone or None})
     else:
-        say(f"{file}: {len(receivers)} channels can be used")
+        say(f"{file}: {len(receivers)} channels and actuators can be used")
     if config.gone:
         say_error(config.gone)
         raise typer.Exit(Exit.NO)
@@ -126,7 +127,7 @@ def send_test(
     from haltline.streams.notify.links import links_of
     from haltline.streams.notify.sample import samples
 
-    receivers = _receivers(file, config)
+    receivers = {name: one for name, one in _receivers(file, config).items() if name not in config.actuators}
     if channel is not None and channel not in receivers:
         fail(f"--channel: expected one of {', '.join(receivers)}, got {channel!r}", Exit.USAGE)
     refusals: dict[str, str | None] = {}
@@ -148,6 +149,53 @@ def send_test(
     if as_json:
         print_json([{"channel": name, "accepted": why is None, "error": why} for name, why in refusals.items()])
     raise typer.Exit(Exit.NO if any(refusals.values()) else Exit.OK)
+
+
+@notify.command("dry-run")
+def dry_run(
+    session_id: Annotated[str, typer.Argument(help="The session that would be killed.", metavar="SESSION")],
+    file: Annotated[Path, option_of("notify.config", "--config")],
+    *,
+    agent: Annotated[str, typer.Option(help="Its agent, as the document's resources name it.", metavar="AGENT")],
+    cause: Annotated[
+        str, typer.Option(help="The kill's cause: operator, or that of a rule such as loop_guard.", metavar="NAME")
+    ] = "operator",
+    as_json: AsJson = False,
+) -> None:
+    """Print what a kill of a session would call, in order, without a call. Exit 1 when that is nothing.
+
+    Example: haltline notify dry-run night-7 --agent cleaner --config notify.yaml
+    """
+    config = _read(file)
+    from haltline.streams.notify.orders import BadValue, example_kill, orders_of
+
+    calls: list[dict[str, Any]] = []
+    for order in orders_of(config, example_kill(session_id, agent, cause, time.time_ns() // 1_000_000)):
+        try:
+            call = order.call()
+        except BadValue as bad:
+            fail(f"{file}: actuators.{order.name}: {bad}", Exit.USAGE)
+        secret = {"authorization": "Bearer ***"} if order.actuator.token_file is not None else {}
+        signed = {"webhook-signature": "***"} if order.actuator.secret_file is not None else {}
+        calls.append(
+            {
+                "actuator": order.name,
+                "disarm": order.actuator.disarm,
+                "method": call.method,
+                "url": call.url,
+                "headers": {**call.headers, **secret, **signed},
+                "body": call.body.decode(),
+            }
+        )
+    if as_json:
+        print_json(calls)
+    for one in () if as_json else calls:
+        say(f"{one['actuator']}{' (before the others)' if one['disarm'] else ''}: {one['method']} {one['url']}")
+        for line in (*(f"{name}: {value}" for name, value in one["headers"].items()), one["body"]):
+            say(f"  {line}")
+    if not calls:
+        say_error(f"haltline: {file}: no actuator is called for a kill of {session_id} of {agent} by {cause}")
+    raise typer.Exit(Exit.OK if calls else Exit.NO)
 
 
 def _read(file: Path) -> "Config":

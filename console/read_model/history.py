@@ -17,6 +17,7 @@ from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.engine.plugins import installed
+from haltline.streams.learning.effect import Effect, effects_of
 from haltline.streams.policy.loader import parse_policy
 from haltline.streams.policy.source import DEFAULT_NAME, current
 
@@ -78,19 +79,20 @@ def labels_of(engine: Engine) -> list[Command]:
     return [wire.decode(Command, body.encode()) for body in bodies]
 
 
-def hint_effectiveness(engine: Engine, most: int) -> list[Helped]:
-    """The share of each rule's hints that helped, in the last `most` decisions."""
+def hint_effectiveness(engine: Engine, most: int) -> tuple[list[Helped], list[Effect]]:
+    """The share of each rule's hints that helped, in the last `most` decisions, and the effect of an experiment's."""
     table = tables.records.c
     held = (tables.of_topic("interventions"), table.decision_id.is_not(None), table.detector != "")
     statement = select(table.body).where(*held).order_by(table.time_ms.desc()).limit(most)
     with engine.connect() as connection:
         decisions = [wire.decode(Decision, body.encode()) for body in connection.execute(statement).scalars()]
-        sessions = sorted({decision.session_id for decision in decisions if is_hint(decision)})
+        sessions = sorted({decision.session_id for decision in decisions if is_hint(decision) or decision.experiment})
         found: list[Detection] = []
         for part in parts(sessions):
             of_them = select(table.body).where(tables.of_topic("detections"), table.session_id.in_(part))
             found += [wire.decode(Detection, body.encode()) for body in connection.execute(of_them).scalars()]
-    return by_rule(decisions, found, {name: events_of(engine, name, _MAX_EVENTS) for name in sessions})
+    events = {name: events_of(engine, name, _MAX_EVENTS) for name in sessions}
+    return by_rule(decisions, found, events), effects_of(decisions, events)
 
 
 def decisions_of(engine: Engine, decision_ids: Iterable[str]) -> dict[str, Decision]:

@@ -13,10 +13,14 @@ from haltline.console.http.routing import From, Until
 from haltline.console.read_model import tables
 from haltline.console.read_model.store import insert_of, parts, values
 from haltline.console.read_model.text_search import words_of
+from haltline.schemas import wire
+from haltline.schemas.control import ControlRecord, control_key
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.notifications import NotificationRecord
 from haltline.streams.operator.incidents import last_revisions
+from haltline.streams.operator.kill_trail import kill_trail
 
 _I: Final = tables.incidents.c
 _R: Final = tables.records.c
@@ -24,6 +28,7 @@ _OPEN: Final = (IncidentState.OPEN.value, IncidentState.ACKNOWLEDGED.value)
 _SAME: Final = {*_I.keys()} & {*IncidentRecord.model_fields} - {"level", "severity"}
 """The columns that are as in the record."""
 _MAX_TARGETS: Final = 8
+_MAX_TRAIL: Final = 100
 _MAX_TARGET_CHARS: Final = 200
 
 
@@ -75,6 +80,25 @@ def put_incidents(connection: Connection, records: Iterable[IncidentRecord]) -> 
     last = last_revisions(records)
     if last:
         connection.execute(_put(connection.dialect.name), [_row(record) for record in last.values()])
+
+
+def kill_of(engine: Engine, incident: IncidentRecord) -> list[str]:
+    """What became of the last kill of an incident's session or agent, in lines."""
+    if incident.scope not in (ScopeKind.SESSION, ScopeKind.AGENT):
+        return []
+    column = _R.session_id if incident.scope is ScopeKind.SESSION else _R.agent_id
+    in_force = values(
+        engine,
+        select(tables.control.c.body).where(tables.control.c.key == control_key(incident.scope, incident.scope_id)),
+    )
+    called = values(engine, select(_R.body).where(tables.of_topic("notifications"), column == incident.scope_id))
+    answers = [wire.decode(NotificationRecord, body.encode()) for body in called]
+    same = IncidentFilter(scope=incident.scope, scope_id=incident.scope_id)
+    return kill_trail(
+        wire.decode(ControlRecord, in_force[0].encode()) if in_force else None,
+        [one for one in answers if one.kill is not None and one.kill.scope is incident.scope],
+        page(engine, same, 0, _MAX_TRAIL)[0],
+    )
 
 
 def page(engine: Engine, filters: IncidentFilter, skip: int, limit: int) -> tuple[list[IncidentRecord], int]:

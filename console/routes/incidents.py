@@ -37,6 +37,8 @@ class Incident(IncidentRecord):
     changed: str
     targets: list[str]
     """The target, or those of the calls in the last decision's evidence; 8 at most."""
+    kill: list[str] = Field(default_factory=list)
+    """Of one incident: what became of the last kill of its session or agent, in lines."""
 
 
 class IncidentList(Page):
@@ -84,7 +86,8 @@ def incidents(
 @router.get("/{incident_id}", responses=NO_SUCH_ID)
 def incident(here: ContextDep, _: Viewer, incident_id: IncidentId) -> Incident:
     """The current state of one incident."""
-    return _shown(here, [_one(here, incident_id)])[0]
+    (shown,) = _shown(here, [_one(here, incident_id)])
+    return shown.model_copy(update={"kill": kept.kill_of(here.engine, shown)})
 
 
 @router.get("/{incident_id}/history", responses=NO_SUCH_ID)

@@ -87,6 +87,29 @@ class Advice(BaseModel):
     """The share of the known ones."""
 
 
+class Compared(BaseModel):
+    """One figure of an experiment: shares from 0 to 1, or a mean number of calls."""
+
+    what: str
+    told: float | None
+    told_of: int
+    """The number of sessions that got the hint, and in which it is known."""
+    silent: float | None
+    silent_of: int
+    difference: float | None
+    """Told less silent."""
+    low: float | None
+    high: float | None
+    """The ends of its 95 % interval."""
+
+
+class Effect(BaseModel):
+    """What the hints of a rule change, by the policy's experiment."""
+
+    rule: str
+    measures: list[Compared]
+
+
 class Precision(BaseModel):
     """Every rule with labels, and the latest labels."""
 
@@ -95,6 +118,8 @@ class Precision(BaseModel):
     latest: list[LabelRecord]
     advice: list[Advice]
     """By rule, for the last 1000 decisions: whether hints helped."""
+    experiments: list[Effect]
+    """By rule, for the same decisions: what the hints of an experiment changed."""
 
 
 @router.get("/precision")
@@ -103,10 +128,12 @@ def precision(here: ContextDep, _: Viewer) -> Precision:
     labels = labels_of(here.engine)
     decisions = decisions_of(here.engine, (one.decision_id for one in labels if one.decision_id is not None))
     rule_of = {name: decision.detector for name, decision in decisions.items()}
+    advice, experiments = hint_effectiveness(here.engine, _DECISIONS)
     return Precision(
         rules=[Quality(**one.to_dict()) for one in by_rule(labels, decisions.values())],
         labels=len(labels),
-        advice=[Advice(**one.to_dict()) for one in hint_effectiveness(here.engine, _DECISIONS)],
+        advice=[Advice(**one.to_dict()) for one in advice],
+        experiments=[Effect(**one.to_dict()) for one in experiments],
         latest=[
             LabelRecord(
                 label=one.label or "",

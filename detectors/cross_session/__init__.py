@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from haltline.detectors.cross_session.base import CrossSessionPattern
-from haltline.detectors.cross_session.budgets import AgentBudget, MissionBudget
+from haltline.detectors.cross_session.budgets import AgentBudget, MissionBudget, TreeBudget
 from haltline.detectors.cross_session.destruction import AgentDestruction, MissionDestruction, TreeDestruction
 from haltline.detectors.cross_session.fleet_spike import FleetSpike
 from haltline.detectors.cross_session.respawn import Respawn
@@ -20,6 +20,7 @@ ACROSS: tuple[type[CrossSessionPattern[Any]], ...] = (
     Respawn,
     SpawnStorm,
     TargetDestruction,
+    TreeBudget,
     TreeDestruction,
 )
 """All patterns across sessions, in the order in which they observe a signal. One that is not listed does not run."""

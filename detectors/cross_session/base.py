@@ -35,6 +35,10 @@ class CrossSessionPattern(Pattern[State]):
         Changes `state` in place. Must not raise for a signal older than the last. Reads no clock, does no I/O.
         """
 
+    def is_over(self, state: State) -> bool:  # noqa: ARG002 - the argument is for those that end
+        """Return whether what a finding has restricted ends by itself; by default an operator lifts it."""
+        return False
+
 
 def remembered(signal: Signal, what: str = "") -> Entry:
     """The entry of a signal."""

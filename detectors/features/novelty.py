@@ -63,7 +63,8 @@ _LINES = 6
 _OFTEN, _ALWAYS = 4, 8
 """Results with the same line: from `_OFTEN` on it is a template if other lines follow, from `_ALWAYS` on in any case.
 """
-_MAX_BALANCE = 12.0
+MAX_BALANCE = 12.0
+"""The highest `stale_balance`."""
 _key = struct.Struct("<I").pack
 _KEY_BYTES = 4
 _OF_CALL = 3
@@ -250,7 +251,7 @@ class Novelty(Stored, dict=True):
             self.balance = max(0.0, self.balance - 0.5)
         elif not goes_on:
             by = 1.0 if was_seen and new_words <= 10 else 0.5 if failed else 0.0
-            self.balance = min(_MAX_BALANCE, self.balance + by)
+            self.balance = min(MAX_BALANCE, self.balance + by)
         self._align(beginning, began_so=began_so)
         self.steps += 1
         self.call_words.append(new_in_call)

@@ -326,8 +326,16 @@ class Guard:
         """Return the guard of a session below this one, `with` or `async with`: a kill of this session kills it too.
 
         It has this one's settings, rules (with separate counts), policy, checkpoints and connection, except for
-        `options`.
+        `options`. Raises Refused if its tree of sessions may start no more agents.
         """
+        self._gate.follow_parent()
+        cause = self._gate.enforcer.against_agents()
+        if cause is not None:
+            raise cause.refusal()
+        return self.below(**options)
+
+    def below(self, **options: Unpack[GuardOptions]) -> "Guard":
+        """Return the same for an agent that somebody else has started."""
         parent = self.settings
         changes: GuardOptions = {
             "session_id": uuid.uuid4().hex,

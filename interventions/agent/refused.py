@@ -12,7 +12,7 @@ NO_VERDICT = "no_verdict"
 class Refused(Exception):
     """The call was not made, and must not be repeated unchanged.
 
-    `str()` of it is for the model, and contains no thresholds.
+    `str()` of it is its reason, for the model.
     """
 
     def __init__(self, code: str, reason: str, decision: "Decision | None" = None) -> None:
@@ -20,7 +20,7 @@ class Refused(Exception):
         self.code = code
         """The machine-readable code, such as `session_killed_loop_guard` or `no_verdict`."""
         self.reason = reason
-        """The text for the model: one or two sentences."""
+        """The text for the model, of at most 400 characters: the same in every integration."""
         self.decision = decision
         """The decision behind it, with the operator's reason; None if it is known from the control topic only, or there
         was no verdict.
@@ -31,4 +31,4 @@ class Refused(Exception):
         """
 
     def __str__(self) -> str:
-        return f"{self.code}: {self.reason}"
+        return self.reason

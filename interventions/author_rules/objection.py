@@ -60,7 +60,7 @@ class Objection:
     def message(self) -> str:
         """The text for the model."""
         parts = [*self.argument_violations, *self.stale_evidence, *self.required_prior_actions]
-        return f"{self._plain} ({'; '.join(parts)})"[:2000] if parts else self._plain
+        return f"{self._plain} ({'; '.join(parts)})" if parts else self._plain
 
     @property
     def _plain(self) -> str:

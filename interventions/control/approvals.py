@@ -42,13 +42,6 @@ ARM: Final = 1
 _OVER: Final = frozenset({ApprovalState.USED, ApprovalState.REJECTED, ApprovalState.CANCELLED, ApprovalState.EXPIRED})
 _SHOWN_TARGETS = 8
 _SHOWN_CHARS = 500
-_MESSAGES = {
-    ApprovalState.PENDING: "This needs a person's approval. Do nothing more until it is given.",
-    ApprovalState.REJECTED: "A person has refused this. Do not try to reach the same result another way; report it.",
-    ApprovalState.EXPIRED: "This was not approved in time, so it is refused. Report it instead.",
-    ApprovalState.USED: "The approval was for one call, and another one has used it. Report it instead.",
-    ApprovalState.CANCELLED: "The approval request was cancelled, so this is refused.",
-}
 
 
 def on_event(
@@ -365,9 +358,6 @@ def _answer(
     names = ", ".join(ticket.rejected_by if state is ApprovalState.REJECTED else ticket.approved_by)
     allowed = level is Level.ALLOW and state in {ApprovalState.APPROVED, ApprovalState.USED}
     code = "approved" if allowed else f"approval_{'vote' if level is Level.ALLOW else state}"
-    message = "" if level is Level.ALLOW else _MESSAGES.get(state, "")
-    if state is ApprovalState.INFO_REQUESTED:
-        message = f"A person asks before this is approved: {ticket.question} Answer, then call it again as it was."
     stood = f" as {ticket.closed.replace('_', ' ')}" if ticket.closed else f" by {names}" if names else ""
     return Decision(
         decision_id=digest("approval", ticket.request_id, code, to.event_id, once),
@@ -377,7 +367,6 @@ def _answer(
         level=level,
         code=code,
         reason=f"{ticket.action}: {code}{stood}; was stopped for: {ticket.reason}",
-        message=message,
         detector="approval",
         **about_session(who, policy),
         approval=ticket.as_approval(),

@@ -72,10 +72,6 @@ def decision_on(declared: DeclaredBatch, event: ActionEvent, decision: Decision 
 
 REJECTED: Final = "volume_rejected"
 """The code of a call refused because an earlier one of the same rule was rejected."""
-_MESSAGE = (
-    "A person has refused to let this session go on with acts that destroy. Do not try another one; "
-    "report what is left to do."
-)
 
 
 def rule_of(decision: Decision) -> str:
@@ -124,6 +120,6 @@ def after_rejection(control: SessionControl, decision: Decision) -> Decision | N
             "level": Level.BLOCK,
             "code": REJECTED,
             "reason": f"{decision.reason}; rejected for this session by {by}",
-            "message": _MESSAGE,
+            "message": "",
         }
     )

@@ -10,8 +10,8 @@ deadline as their time, so they are the same however late the tick is.
 
 from typing import Final
 
+from haltline.interventions.state import texts
 from haltline.interventions.state.effects import NOTHING, ControlEffects, SessionRef
-from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.records import about_session, control_record, flagged, under
 from haltline.interventions.state.session_control import Kill, SessionControl, digest
 from haltline.schemas.control import Command, Feedback, Stage
@@ -25,7 +25,6 @@ DETECTOR: Final = "killed"
 UNACKNOWLEDGED: Final = "kill_unacknowledged"
 REISSUED: Final = "kill_reissued"
 
-_BY_OPERATOR: Final = "This session was stopped by an operator. Nothing more is executed; a person has to release it."
 _MAX_STOPPED_EARLY: Final = 4
 """Stops that are stored before their kill is known; the oldest is dropped first."""
 
@@ -36,7 +35,7 @@ def by_operator(control: SessionControl, command: Command, agent_id: str, policy
         return None
     code = command.code or "session_killed_by_operator"
     decision_id = digest("operator", command.id, command.command_id)
-    control.killed = Kill(decision_id, code, command.reason, command.by, command.time)
+    control.killed = kill = Kill(decision_id, code, command.reason, command.by, command.time)
     return Decision(
         decision_id=decision_id,
         session_id=command.id,
@@ -46,7 +45,7 @@ def by_operator(control: SessionControl, command: Command, agent_id: str, policy
         level=Level.KILL,
         code=code,
         reason=f"killed by {command.by}: {command.reason}",
-        message=_BY_OPERATOR if command.code is None else STOPPED,
+        message=texts.of_entry(control_record(SessionRef(command.id, agent_id), kill)),
         **under(policy),
     )
 
@@ -144,7 +143,7 @@ def _decision(kill: Kill, who: SessionRef, policy: Policy, moment_ms: int, findi
         level=Level.KILL,
         code=kill.code,
         reason=finding.reason if finding else kill.reason,
-        message=STOPPED,
+        message=texts.of_entry(control_record(who, kill)),
         detector=DETECTOR,
         **({"values": {"issued": kill.issued}} | flagged(finding)),
         **about_session(who, policy),

@@ -15,7 +15,6 @@ from typing import Final
 
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects, SessionRef
-from haltline.interventions.state.messages import STOPPED
 from haltline.interventions.state.records import control_record, record_of
 from haltline.interventions.state.session_control import Kill, Probation, RepeatedCommand, SessionControl, digest
 from haltline.schemas.control import HALTLINE, Command, ControlRecord, ControlState
@@ -81,7 +80,7 @@ def on_event(
         return decision, False
     if not newly_killed and decision is not None and hold.freezes(event, decision):
         decision = decision.model_copy(
-            update={"level": Level.KILL, "code": KILLED_ON_PROBATION, "message": STOPPED, "flag": True}
+            update={"level": Level.KILL, "code": KILLED_ON_PROBATION, "message": "", "flag": True}
         )
         control.killed = Kill(decision.decision_id, decision.code, decision.reason, HALTLINE, event.time)
         newly_killed = True

@@ -9,18 +9,20 @@ A level means the same as for a session, except for those that stop:
 | target | frozen: no call that names it is executed until an operator releases it | the same |
 | fleet | flagged for an operator; nothing is stopped | the same: two people stop a fleet |
 
-The reach depends on rule and severity, as below. For a tree the first session is stopped, with its descendants.
+The reach depends on rule and severity, as below. For a tree the first session is stopped, with its descendants. The
+rules on agents that start agents have the tree as their target, and freeze it; their BLOCK only refuses calls that
+start agents, until an operator or the rule itself lifts it; their KILL is one of the first session.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from haltline.interventions.levels.default_levels import kill_code
+from haltline.interventions.levels.default_levels import OF_TREE, kill_code
 from haltline.interventions.levels.strategies import held_back
-from haltline.interventions.state.messages import message_for
 from haltline.interventions.state.open_incident import OpenIncident
 from haltline.interventions.state.records import found, under
 from haltline.interventions.state.session_control import Given, RepeatedCommand, digest
+from haltline.interventions.state.texts import NO_AGENTS, TREE_FROZEN, hint, told
 from haltline.schemas.control import HALTLINE, Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.findings import Finding, Severity
@@ -53,6 +55,8 @@ class ScopeControl:
     reason: str = ""
     by: str = "haltline"
     decision_id: str = ""
+    from_depth: int = 0
+    """For a tree whose sessions start no more agents: generations below the first from which on."""
     spared: list[str] = field(default_factory=list)
     """Sessions that were released from it."""
 
@@ -68,6 +72,7 @@ class ScopeControl:
             agent_id=agent_id,
             by=self.by,
             since=self.since_ms,
+            from_depth=self.from_depth or None,
             spared=self.spared or None,
         )
 
@@ -88,7 +93,8 @@ class ScopeStatus:
 class Measures:
     """The measures for a finding."""
 
-    decision: Decision
+    decision: Decision | None
+    """None: it was decided before, and is only in force again."""
     control: ControlRecord | None = None
     kill: Command | None = None
     """The kill of one session, through the worker that has it."""
@@ -97,13 +103,14 @@ class Measures:
 def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding, rule: Rule) -> Measures | None:
     """Return the measures for a finding; None for a repetition. Stores restrictions in `status`."""
     scope, would = SignalScope(signal.scope), rule.levels[finding.severity]
-    kind = _reach(scope, finding)
+    kind = _reach(scope, finding, would)
     level = Level.ALLOW if kind is ScopeKind.FLEET else held_back(would, rule.mode)
     went_on = finding.session_id or signal.session_id
     about = f"{finding.code} {went_on}" if kind is ScopeKind.SESSION else finding.code
-    if status.stands is not None and not _goes_beyond(status.stands, kind, would):
+    if status.stands is not None and not _goes_beyond(status.stands, kind, would, finding):
         return None
-    if not _is_news(policy, status.given.get(about), would, signal.time):
+    is_news = _is_news(policy, status.given.get(about), would, signal.time)
+    if not is_news and not (finding.detector in OF_TREE and level >= Level.PAUSE):
         return None
     status.given[about] = Given(level=would.value, time_ms=signal.time)
     while len(status.given) > _MAX_GIVEN:
@@ -111,6 +118,8 @@ def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding
     # Stop the first session of a tree; otherwise the one that continues.
     session_id = signal.id if scope is SignalScope.ROOT else went_on
     own = kind is ScopeKind.SESSION
+    is_hint = Level.ALLOW < level < Level.PAUSE
+    says = hint(level, finding.code, finding.detector, finding.target) if is_hint else ""
     decision = Decision(
         decision_id=digest(finding.detector, finding.code, kind, session_id if own else signal.id, signal.event_id),
         session_id=session_id,
@@ -122,7 +131,7 @@ def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding
         scope_id=session_id if own else signal.id,
         code=_code(kind, level, finding),
         reason=finding.reason,
-        message="" if level is Level.ALLOW else message_for(level, finding),
+        message=says,
         flag=would >= Level.PAUSE,
         flag_severity=finding.severity if would >= Level.PAUSE else None,
         detector=finding.detector,
@@ -134,11 +143,19 @@ def decide(policy: Policy, status: ScopeStatus, signal: Signal, finding: Finding
     )
     if level < Level.PAUSE:
         return Measures(decision)
+    decision = told(decision)
     if own:
         return Measures(decision, kill=_kill(decision) if level is Level.KILL else None)
-    state = _state(kind, level).value
-    status.stands = ScopeControl(state, decision.time, decision.code, decision.reason, decision_id=decision.decision_id)
-    return Measures(decision, control=status.stands.as_record(kind, signal.id or "*", decision.agent_id))
+    status.stands = ScopeControl(
+        _state(kind, level).value,
+        decision.time,
+        decision.code,
+        decision.reason,
+        decision_id=decision.decision_id,
+        from_depth=_from_depth(finding),
+    )
+    control = status.stands.as_record(kind, signal.id or "*", decision.agent_id)
+    return Measures(decision if is_news else None, control=control)
 
 
 def kill_of(session_id: str, *, code: str, reason: str, because: str, time_ms: int) -> Command:
@@ -164,7 +181,9 @@ def _kill(decision: Decision) -> Command:
     )
 
 
-def _reach(scope: SignalScope, finding: Finding) -> ScopeKind:
+def _reach(scope: SignalScope, finding: Finding, would: Level) -> ScopeKind:
+    if finding.detector in OF_TREE and would is Level.KILL:
+        return ScopeKind.SESSION
     return _REACH.get(finding.detector, {}).get(finding.severity, _OF_SCOPE[scope])
 
 
@@ -173,6 +192,8 @@ def _code(kind: ScopeKind, level: Level, finding: Finding) -> str:
         return finding.code
     if kind is ScopeKind.SESSION:
         return kill_code(finding.detector) if level is Level.KILL else finding.code
+    if finding.detector in OF_TREE:
+        return f"{NO_AGENTS if level is Level.BLOCK else TREE_FROZEN}{finding.detector}"
     state = "killed" if _state(kind, level) is ControlState.KILLED else "frozen"
     return f"{kind.value}_{state}_{finding.detector}"
 
@@ -182,10 +203,19 @@ def _state(kind: ScopeKind, level: Level) -> ControlState:
     return ControlState.KILLED if killed else ControlState.FROZEN
 
 
-def _goes_beyond(stands: ScopeControl, kind: ScopeKind, would: Level) -> bool:
-    """Return whether it exceeds the restriction in force: a session that continues, or a kill of a frozen scope."""
+def _from_depth(finding: Finding) -> int:
+    return int(finding.values.get("from_depth", 0))
+
+
+def _goes_beyond(stands: ScopeControl, kind: ScopeKind, would: Level, finding: Finding) -> bool:
+    """Return whether it exceeds the restriction in force: a session that continues, or a kill of a frozen scope.
+
+    Of a tree: more sessions that start no agents, or a freeze.
+    """
     if kind is ScopeKind.SESSION:
         return would >= Level.PAUSE
+    if stands.code.startswith(NO_AGENTS):
+        return would >= Level.PAUSE and (would is not Level.BLOCK or _from_depth(finding) < stands.from_depth)
     return would is Level.KILL and stands.state != ControlState.KILLED
 
 

@@ -5,10 +5,11 @@ from typing import Any
 from haltline.interventions.levels import hold
 from haltline.interventions.levels.default_levels import kill_code
 from haltline.interventions.levels.strategies import Chosen
-from haltline.interventions.state.messages import STOPPED
-from haltline.interventions.state.records import about, flagged, found
+from haltline.interventions.state import texts
+from haltline.interventions.state.effects import SessionRef
+from haltline.interventions.state.records import about, control_record, flagged, found, record_of
 from haltline.interventions.state.session_control import Freeze, Kill, SessionControl, digest
-from haltline.schemas.control import HALTLINE
+from haltline.schemas.control import HALTLINE, ControlState
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
@@ -37,6 +38,7 @@ def of_finding(policy: Policy, event: ActionEvent, chosen: Chosen, decision_id: 
         confidence=finding.confidence,
         mode=chosen.mode,
         would=None if meant is level else meant,
+        experiment=chosen.arm,
         **about(event, policy),
         **found(finding),
         **fields,
@@ -49,12 +51,13 @@ def without_finding(control: SessionControl, event: ActionEvent, policy: Policy)
         return None
     held = control.held
     if held is not None and hold.is_held(control) and event.kind is Kind.PROPOSED and not ends_turn(event.action):
+        code = held.code or "session_frozen_by_operator"
         return Decision(
             decision_id=digest("held", event.session_id, event.event_id),
             level=Level.PAUSE,
-            code=held.code or "session_frozen_by_operator",
+            code=code,
             reason=f"the session is held: {held.reason}"[:MAX_REASON_CHARS],
-            message=hold.refusal(held),
+            message=texts.of_entry(record_of(_who(event), ControlState.FROZEN, code, held)),
             detector=hold.DETECTOR,
             **about(event, policy),
         )
@@ -77,7 +80,7 @@ def after_kill(
         level=Level.KILL,
         code=kill.code,
         reason=finding.reason if finding else f"the session was killed before: {kill.reason}"[:MAX_REASON_CHARS],
-        message=STOPPED,
+        message=texts.of_entry(control_record(_who(event), kill)),
         detector="killed",
         **about(event, policy),
         **(flagged(finding) | {"values": values}),
@@ -98,7 +101,6 @@ def went_on(policy: Policy, event: ActionEvent, kill: Kill, held: Freeze, **fiel
         level=Level.KILL,
         code=kill.code,
         reason=kill.reason,
-        message=STOPPED,
         flag=True,
         detector=hold.DETECTOR,
         values={"turns": held.turns},
@@ -106,3 +108,7 @@ def went_on(policy: Policy, event: ActionEvent, kill: Kill, held: Freeze, **fiel
         **about(event, policy),
         **fields,
     )
+
+
+def _who(event: ActionEvent) -> SessionRef:
+    return SessionRef(event.session_id, event.agent_id)

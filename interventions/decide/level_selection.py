@@ -10,7 +10,8 @@ The steps, which the code below follows from top to bottom:
    add up to a stop, and so does a finding that stands again after its hint.
 5. **Progress.** Findings that the session makes none share one course (`haltline.interventions.levels.hold`): a hint
    first, then one refused call, then the hold of the session.
-6. **The strictest** of all findings applies. One of a rule in shadow mode is only reported.
+6. **The strictest** of all findings applies. One of a rule in shadow mode is only reported. Before that, the policy's
+   experiment (`haltline.interventions.levels.experiment`) holds hints back.
 7. **ACGP**, for sessions that the policy governs by it (`haltline.interventions.acgp`).
 8. **Published** is what is no repetition. A kill is stored, and stands from then on.
 
@@ -31,6 +32,7 @@ from haltline.interventions.levels.default_levels import (
     STANDS_AGAIN,
     default_level,
 )
+from haltline.interventions.levels.experiment import HINTS, put_in_arm
 from haltline.interventions.levels.plugins import NO_EXTENSIONS, Extensions
 from haltline.interventions.levels.strategies import (
     IMPACT,
@@ -44,19 +46,18 @@ from haltline.interventions.levels.strategies import (
     harder,
 )
 from haltline.interventions.payloads.builder import Payloads
+from haltline.interventions.state import texts
 from haltline.interventions.state.context import NOTHING, Context, Deed
 from haltline.interventions.state.intervention_history import HELPED_ACTIONS, Entry, History
 from haltline.interventions.state.session_control import Given, Kill, SessionControl, digest
 from haltline.schemas.control import HALTLINE
-from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.decisions import Arm, Decision, Level, Mode
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.intervening import DEFAULT, Interventions
 from haltline.schemas.payloads import Governance
 from haltline.schemas.policy import HoldRules, Policy, Rule
 from haltline.schemas.tools import ends_turn
-
-_HINTS = (Level.NUDGE, Level.REINFORCE)
 
 
 class LevelSelection:
@@ -111,6 +112,8 @@ class LevelSelection:
         history = control.history or History()
         subject = _Subject(control, history, event, findings, rules, near, context)
         chosen = _by_progress(subject, self._levels(subject), self._policy.operated.hold)
+        if self._policy.experiment is not None:
+            put_in_arm(self._policy.experiment, event.session_id, self._unchanging(event, chosen))
         effective, shadow = _strictest(chosen)
         # 7. ACGP.
         governance = None
@@ -176,12 +179,16 @@ class LevelSelection:
             _again_after_hint(settings, chosen, history, subject.context.actions)
         return chosen
 
+    def _unchanging(self, event: ActionEvent, chosen: Sequence[Chosen]) -> Sequence[Chosen]:
+        """Return those that do not change the call's arguments: an experiment holds back texts only."""
+        return [one for one in chosen if self._payloads.changes(event, one) is None]
+
     def _judge(self, subject: "_Subject", finding: Finding) -> None:
         """Judge by a finding whether the last intervention of its rule helped."""
         cooldown_ms = self._policy.cooldown_s * 1000
         context, time_ms = subject.context, subject.event.time
         judged = subject.history.judge(finding.detector, finding.severity, time_ms, context.actions, cooldown_ms)
-        if judged is not None and judged.helped is not None and judged.said:
+        if judged is not None and judged.helped is not None and judged.said and not judged.silent:
             context.judged(finding.detector, judged.level, judged.helped)
 
     def _by_strategy(self, chosen: Chosen, context: Context) -> None:
@@ -235,7 +242,7 @@ class LevelSelection:
         hint = chosen.mode is Mode.WARN  # whatever its level would be, it is not repeated more often than other hints
         if (meant >= Level.PAUSE and not hint) or self._payloads.changes(subject.event, chosen) is not None:
             return True
-        if chosen.level in _HINTS and subject.history.hints >= self._settings.max_interventions:
+        if chosen.told in HINTS and subject.history.hints >= self._settings.max_interventions:
             return False
         if isinstance(chosen.finding, Stated):
             return True  # it is about this call
@@ -261,7 +268,7 @@ class LevelSelection:
             history, event, chosen, found=found, context=context, near=near, decision_id=decision_id
         )
         _remember(history, event, chosen, context.actions)
-        if chosen.level in _HINTS:
+        if chosen.told in HINTS:
             history.hints += 1
             chosen.last_hint = history.hints == self._settings.max_interventions
         decision = decision_records.of_finding(self._policy, event, chosen, decision_id, near=near, **fields)
@@ -348,7 +355,7 @@ def _again_after_hint(settings: Interventions, chosen: Chosen, history: History,
     """Stop what a call after the hint shows once more, by a rule that is seldom wrong twice."""
     finding = chosen.finding
     least = STANDS_AGAIN.get(finding.detector)
-    if least is None or finding.severity < least or chosen.meant not in _HINTS or not settings.after_warnings:
+    if least is None or finding.severity < least or chosen.meant not in HINTS or not settings.after_warnings:
         return
     last = history.last(finding.detector)
     if last is None or not last.said or not last.action < action <= last.action + HELPED_ACTIONS:
@@ -390,12 +397,13 @@ def _next_step(subject: _Subject, first: Chosen, made: int, rules: HoldRules) ->
     since_ms = hold.since_ms(subject.history, event) if judging is None else judging.since_ms
     if plain or made >= rules.attempts:
         why = f"no progress in {made} attempts after a refusal" if made else "the same again after a hint"
-        first.becomes(Level.PAUSE, why, says=hold.held_text(finding, since_ms), holds=True)
+        first.becomes(Level.PAUSE, why, holds=True)
         return True
     if judging is not None and finding.code != hold.REPEATED:
         return False
     why = "one call is refused before the session is held"
-    first.becomes(Level.BLOCK, why, says=hold.refused_text(finding, since_ms))
+    advice = texts.hint(Level.NUDGE, finding.code, finding.detector, finding.target)
+    first.becomes(Level.BLOCK, why, says=texts.without_progress(finding.reason, since_ms, advice))
     control.judging = judging or hold.judging(finding, since_ms, act, on_call=_is_call(act))
     return True
 
@@ -449,5 +457,7 @@ def _remember(history: History, event: ActionEvent, chosen: Chosen, actions: int
     last = history.last(finding.detector)
     if meant >= Level.PAUSE and last is not None and Level(last.level) is meant and last.helped is None:
         return  # a refusal repeated for each call
-    intervenes = chosen.level > Level.ALLOW
-    history.note(Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=intervenes))
+    said, silent = chosen.told > Level.ALLOW, chosen.arm is Arm.SILENT
+    history.note(
+        Entry(finding.detector, meant.value, finding.severity.value, event.time, actions, said=said, silent=silent)
+    )

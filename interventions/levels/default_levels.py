@@ -76,7 +76,9 @@ _BY_RULE: Mapping[str, Mapping[Severity, Level]] = {
     "tree_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
     "mission_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
     "respawn": {**_BY_SEVERITY, Severity.CRITICAL: Level.KILL},
-    "spawn_storm": {**_BY_SEVERITY, Severity.HIGH: Level.KILL, Severity.CRITICAL: Level.KILL},
+    # A tree of sessions: a hint, then no session of it starts another agent; above a budget it is frozen.
+    "spawn_storm": {**_BY_SEVERITY, Severity.HIGH: Level.NUDGE, Severity.CRITICAL: Level.BLOCK},
+    "tree_budget": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK},
     "target_destruction": {**_BY_SEVERITY, Severity.HIGH: Level.BLOCK, Severity.CRITICAL: Level.BLOCK},
     "agent_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
     "mission_budget": {**_BY_SEVERITY, Severity.CRITICAL: Level.BLOCK},
@@ -131,6 +133,9 @@ _RULES: Final[Mapping[str, Collection[str]]] = {
 }
 _CAUSES: Final = {rule: cause for cause, rules in _RULES.items() for rule in rules}
 
+
+OF_TREE: Final = frozenset({"spawn_storm", "tree_budget"})
+"""Rules on a tree of sessions: their BLOCK refuses calls that start agents, and their PAUSE freezes the tree."""
 
 FREEZE: Final = "session_frozen_"
 """Beginning of the codes of refusals in a session that a rule froze; the rule or the cause follows."""

@@ -11,7 +11,6 @@ A held session that goes on is killed after the policy's number of refused turns
 """
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from typing import Final
 
 from haltline.interventions.levels.default_levels import (
@@ -23,7 +22,6 @@ from haltline.interventions.levels.default_levels import (
 )
 from haltline.interventions.state.context import Deed
 from haltline.interventions.state.intervention_history import History
-from haltline.interventions.state.messages import HELD, message_for
 from haltline.interventions.state.session_control import Freeze, Judging, SessionControl
 from haltline.schemas.control import HALTLINE, ControlState
 from haltline.schemas.decisions import Decision, Level
@@ -41,10 +39,6 @@ DETECTOR: Final = "held"
 """The `detector` of decisions on what a held session does."""
 
 _MAX_REFUSED: Final = 8
-_PROGRESS: Final = (
-    "Progress is a result that you have not had before, a change that takes effect, or your report of what is done and "
-    "what is missing."
-)
 
 
 def is_held(control: SessionControl) -> bool:
@@ -128,11 +122,6 @@ def cause_of(held: Freeze) -> str:
     return CAUSE if held.code == HELD_CODE else cause_of_rule(held.code.removeprefix(FREEZE))
 
 
-def refusal(held: Freeze) -> str:
-    """Return the text for the model of a call that a held session makes."""
-    return HELD.format(reason=held.reason)
-
-
 def was_hinted(history: History) -> bool:
     """Return whether the model had a hint that the session makes no progress."""
     return any(entry.rule in JUDGEMENT and entry.said for entry in history.entries)
@@ -141,21 +130,3 @@ def was_hinted(history: History) -> bool:
 def since_ms(history: History, event: ActionEvent) -> int:
     """Return when the session's lack of progress was first found, event time in epoch milliseconds."""
     return min((times[0] for rule in JUDGEMENT if (times := history.issues.get(rule))), default=event.time)
-
-
-def refused_text(finding: Finding, since_ms: int) -> str:
-    """Return the text for the model of the one refused call."""
-    advice = message_for(Level.NUDGE, finding)
-    return (
-        f"This call was not made, as the session makes no progress since {_clock(since_ms)}: {finding.reason}."
-        f" {advice} {_PROGRESS} Without it, the session is held after a few more calls."
-    )
-
-
-def held_text(finding: Finding, since_ms: int) -> str:
-    """Return the text for the model of the hold."""
-    return HELD.format(reason=f"it makes no progress since {_clock(since_ms)}: {finding.reason}")
-
-
-def _clock(time_ms: int) -> str:
-    return f"{datetime.fromtimestamp(time_ms / 1000, UTC):%H:%M:%S} UTC"

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
-from haltline.schemas.decisions import Level, Mode
+from haltline.schemas.decisions import Arm, Level, Mode
 from haltline.schemas.events import Effect
 from haltline.schemas.findings import Finding, Severity
 from haltline.schemas.payloads import Choice
@@ -200,6 +200,8 @@ class Chosen:
     """It holds the whole session."""
     says: str = ""
     """The text for the model; empty: that of the level."""
+    arm: Arm | None = None
+    """For a hint of the policy's experiment: the session's group."""
 
     def becomes(self, level: Level, why: str, *, says: str = "", holds: bool = False) -> None:
         """Change the level, with the reason and, if it is not the level's own, the text for the model."""
@@ -208,7 +210,12 @@ class Chosen:
 
     @property
     def level(self) -> Level:
-        """The level under the rule's mode."""
+        """The level under the rule's mode, and the policy's experiment."""
+        return Level.ALLOW if self.arm is Arm.SILENT else self.told
+
+    @property
+    def told(self) -> Level:
+        """The level under the rule's mode, also if the experiment holds the hint back."""
         return held_back(self.meant, self.mode)
 
     @property

@@ -11,9 +11,9 @@ from haltline.interventions.levels.strategies import Chosen
 from haltline.interventions.payloads import incident_report, modify, reinforce, rollback, throttle
 from haltline.interventions.payloads.recovery_plan import recovery
 from haltline.interventions.payloads.remediation import about_refusal, remediation
+from haltline.interventions.state import texts
 from haltline.interventions.state.context import Context
 from haltline.interventions.state.intervention_history import History
-from haltline.interventions.state.messages import message_for
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
 from haltline.schemas.findings import Finding
@@ -21,7 +21,6 @@ from haltline.schemas.intervening import DEFAULT
 from haltline.schemas.payloads import Rollback
 from haltline.schemas.policy import Policy
 
-MAX_MESSAGE_CHARS: Final = 4096
 _WOULD: Final[Mapping[Level, str]] = {
     Level.ALLOW: "nothing",
     Level.NUDGE: "a hint to the model",
@@ -57,7 +56,7 @@ class Payloads:
     ) -> dict[str, Any]:
         """Return the level's fields of the decision. Stores changed limits and refused calls in `history`."""
         level, finding, settings = chosen.level, chosen.finding, self._settings
-        message = chosen.says[:MAX_MESSAGE_CHARS] or self._message(level, finding)
+        message = chosen.says or self._hint(level, finding)
         fields: dict[str, Any] = {
             "message": message,
             "vocabulary": self._vocabulary(event, context),
@@ -70,7 +69,7 @@ class Payloads:
             task = context.session.task if context.session is not None else None
             again = reinforce.reinforcement(task, finding, settings.reinforcement)
             fields["reinforcement"] = again
-            fields["message"] = f"{message}\n{reinforce.text_of(again)}".strip()[:MAX_MESSAGE_CHARS]
+            fields["message"] = reinforce.text_of(message, again)
         elif level is Level.THROTTLE:
             fields["limits"], fields["throttling"] = throttle.throttle(history, finding, settings.throttle)
         changes = self.changes(event, chosen)
@@ -134,15 +133,12 @@ class Payloads:
             failed(handler.name, error)
             return decision
 
-    def _message(self, level: Level, finding: Finding) -> str:
-        """Return the message for the model: below a refusal the policy's own text, if there is one."""
-        if level is Level.ALLOW:
+    def _hint(self, level: Level, finding: Finding) -> str:
+        """Return the hint to the model, in the policy's own words if it has some; empty for a refusal."""
+        if not Level.ALLOW < level < Level.PAUSE:
             return ""
-        own = self._settings.messages
-        text = own.get(finding.code) or own.get(finding.detector) if level < Level.PAUSE else None
-        if text is None:
-            return message_for(level, finding)
-        return text.replace("{target}", finding.target or "the same thing")[:MAX_MESSAGE_CHARS]
+        about = level, finding.code, finding.detector, finding.target
+        return texts.hint(*about, self._settings.messages) or texts.hint(*about)
 
     def _vocabulary(self, event: ActionEvent, context: Context) -> str | None:
         """Return the vocabulary that the policy sets."""

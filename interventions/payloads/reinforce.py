@@ -3,10 +3,12 @@
 from collections.abc import Mapping
 from typing import Final
 
+from haltline.interventions.state import texts
 from haltline.interventions.state.context import TaskNote
 from haltline.schemas.findings import Finding
 from haltline.schemas.payloads import Reinforcement, Strength
 
+_GOAL_CHARS: Final = 160
 _CONSTRAINTS: Final[Mapping[str, tuple[str, ...]]] = {
     "scope_creep": ("Work only on the files that the task is about.",),
     "resource_growth": ("Avoid what is not needed.", "Work on a part of the data at a time."),
@@ -55,9 +57,9 @@ def reinforcement(task: TaskNote | None, finding: Finding, strength: Strength) -
     )
 
 
-def text_of(given: Reinforcement) -> str:
-    """Return the text for the model; empty if nothing is known of the task."""
-    lines = [f"The original request: {given.goal}"] if given.goal else []
+def text_of(message: str, given: Reinforcement) -> str:
+    """Return the text for the model: the hint, what is known of the task, and what of the rest there is room for."""
+    lines = [message, f"The original request: {texts.quoted(given.goal, _GOAL_CHARS)}"] if given.goal else [message]
     for title, items in (
         ("Keep to this", given.constraints),
         ("Boundaries", given.boundaries),
@@ -65,4 +67,6 @@ def text_of(given: Reinforcement) -> str:
     ):
         if items:
             lines += [f"{title}:", *(f"- {item}" for item in items)]
-    return "\n".join(lines)
+    while len(lines) > 1 and len("\n".join(lines)) > texts.MAX_CHARS:
+        lines.pop()
+    return "\n".join(lines).rstrip(":")

@@ -40,6 +40,8 @@ class Entry:
     """0 to 1; None: unknown."""
     said: bool = True
     """False: its mode held it back, so the agent did not receive it; its rule continues as if it had."""
+    silent: bool = False
+    """The policy's experiment held it back: everything continues as if it had been said."""
 
 
 @dataclass
@@ -86,7 +88,7 @@ class History:
 
     entries: list[Entry] = field(default_factory=list)
     hints: int = 0
-    """How many NUDGEs and REINFORCEs the agent received."""
+    """How many NUDGEs and REINFORCEs the agent received, or an experiment held back."""
     issues: dict[str, list[int]] = field(default_factory=dict)
     """By rule: event times of its last findings."""
     refused: dict[str, list[int]] = field(default_factory=dict)

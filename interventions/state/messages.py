@@ -1,19 +1,28 @@
-"""Messages to the model: one sentence for each finding's code, or for the level."""
+"""Hints to the model: one for each finding's code, else for its rule, else for the level."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from haltline.schemas.decisions import Level
-from haltline.schemas.findings import Finding
 
-STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."
-"""For a killed session."""
-
-HELD = "This session is held, and nothing is executed: {reason}. End your turn now with a report."
-"""For a session whose every call is refused, though it is not killed; `reason` is what was found."""
-
-_MESSAGES: Mapping[str, str] = {
+HINTS: Final[Mapping[str, str]] = {
     "respawned": (
         "Earlier sessions of this agent were stopped. Do not resume their work; report what you were asked to do."
+    ),
+    **dict.fromkeys(
+        ("spawn_depth", "spawn_rate", "spawn_storm", "spawn_near_limit"),
+        "The agents of this session start too many others. Start no more now: wait for those that run, use what they "
+        "found, and do small parts yourself.",
+    ),
+    "spawn_restarts": (
+        "You start agents again for what others were started for and did not finish. Find out why they end, and change "
+        "that first, or report it."
+    ),
+    "spawn_deaths": (
+        "A rate limit or a quota ends your agents. Start no more now: wait, run fewer at a time, or report it."
+    ),
+    "spawn_same_words": (
+        "Your agents start agents for the tasks that they were given. Tell them to do the work themselves, and wait."
     ),
     "target_destruction": (
         "Other sessions are also trying to delete {target}. Leave it alone, and ask who is responsible for it."
@@ -192,26 +201,18 @@ _MESSAGES: Mapping[str, str] = {
         "You have waited several times for minutes for calls that returned nothing new. First find out why, with a "
         "quick call, or report it."
     ),
+    "volume_rejected": (
+        "A person has refused to let this session go on with acts that destroy. Do not try another one; report what is "
+        "left to do."
+    ),
     "resource_growth": (
         "Each step uses more than the one before. Work in smaller pieces, and leave out what you do not need."
     ),
 }
 
-
-_BY_LEVEL: Mapping[Level, str] = {
+BY_LEVEL: Final[Mapping[Level, str]] = {
     Level.NUDGE: "Stop for a moment: is what you are about to do still what you were asked for?",
     Level.REINFORCE: "Return to the task as it was given, within its limits.",
     Level.THROTTLE: "Your limits have been lowered. Work in smaller pieces.",
-    Level.PAUSE: "This needs a person's approval. Do nothing more until it is given.",
-    Level.BLOCK: "This action was refused. Do not try to reach the same result another way; report it instead.",
-    Level.ROLLBACK: "This action was refused, and the work is restored to an earlier state.",
-    Level.KILL: STOPPED,
+    Level.ROLLBACK: "The work goes back to an earlier state.",
 }
-
-
-def message_for(level: Level, finding: Finding) -> str:
-    """Return the message to the model. Refusals contain no thresholds, which would help to bypass the guard."""
-    if level >= Level.PAUSE:
-        return _BY_LEVEL[level]
-    text = _MESSAGES.get(finding.code) or _MESSAGES.get(finding.detector) or _BY_LEVEL.get(level, "")
-    return text.format(target=finding.target or "the same thing")

@@ -12,7 +12,7 @@ from haltline.schemas.intervention_records import InterventionRecord, RecordOutc
 from haltline.schemas.record import JsonObject
 
 _LOOPS_ACROSS: Final = frozenset({"agent_destruction", "respawn", "spawn_storm", "target_destruction"})
-_BUDGETS_ACROSS: Final = frozenset({"agent_budget", "mission_budget"})
+_BUDGETS_ACROSS: Final = frozenset({"agent_budget", "mission_budget", "tree_budget"})
 
 _BY_CODE: Final[Mapping[str, RecordType]] = {
     "no_visible_effect": RecordType.IDEMPOTENT_REPLAY,

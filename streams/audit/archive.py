@@ -60,6 +60,14 @@ class Archive:
         """Return the decisions that operators labelled. Raises QueryFailed."""
         return self.decisions('"decision_id" IN (SELECT "decision_id" FROM audit WHERE "kind" = \'label\')')
 
+    def tried(self) -> list[Decision]:
+        """Return every decision of the sessions with a hint of a policy's experiment. Raises QueryFailed."""
+        levels = ", ".join(literal(level.value) for level in (Level.ALLOW, Level.NUDGE, Level.REINFORCE))
+        hints = self.decisions(f'"detector" <> \'\' AND "level" IN ({levels})')
+        names = sorted({one.session_id for one in hints if one.experiment is not None})
+        parts = (", ".join(map(literal, names[n : n + _AT_ONCE])) for n in range(0, len(names), _AT_ONCE))
+        return [one for part in parts for one in self.decisions(f'"session_id" IN ({part})')]
+
     def labels(self) -> list[Command]:
         """Return operators' labels of decisions, in order. Raises QueryFailed."""
         return _once(self._records(Command, "\"kind\" = 'label'", ""), lambda one: one.command_id)

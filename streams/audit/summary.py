@@ -51,8 +51,9 @@ def of_detection(detection: Detection) -> str:
 
 def of_decision(decision: Decision) -> str:
     """`session_killed: loop_detected, 3 deletes on asset_id=fact_sales in 12s`."""
-    if decision.mode is not Mode.ENFORCE and decision.would is not None and decision.would > decision.level:
-        return f"{decision.mode}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
+    held_back = decision.mode.value if decision.mode is not Mode.ENFORCE else decision.experiment and "experiment"
+    if held_back and decision.would is not None and decision.would > decision.level:
+        return f"{held_back}, would be {_done(decision.scope, decision.would)}: {decision.reason}"
     done = "asked" if is_ask(decision.detector, decision.level) else _done(decision.scope, decision.level)
     return f"{done}: {decision.reason}"
 
@@ -100,8 +101,10 @@ def of_policy(policy: Policy) -> str:
 
 
 def of_notification(notification: NotificationRecord) -> str:
-    """`sent to alerts: incident inc_5d0c opened`."""
+    """`sent to alerts: incident inc_5d0c opened`, `sent to job: kill of session s1 by ada: 200: {}`."""
     why = f": {notification.detail}" if notification.detail else ""
+    if (kill := notification.kill) is not None:
+        return f"{notification.outcome} to {notification.channel}: kill of {kill.scope} {kill.id} by {kill.by}{why}"
     about = f"incident {notification.incident_id} {notification.change}"
     return f"{notification.outcome} to {notification.channel}: {about}{why}"
 

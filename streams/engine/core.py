@@ -14,6 +14,7 @@ from haltline.detectors.features.observation import CallTracker, Observation
 from haltline.detectors.features.observed.event_fields import plain
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.detectors.framework.plugins import NO_PLUGINS, Plugins
+from haltline.detectors.session.budget import Budget
 from haltline.interventions.author_rules.of_policy import PolicyRules
 from haltline.interventions.author_rules.stated import Stated
 from haltline.interventions.control import approvals, declared_batches, freeze, kills, probation, session_incidents
@@ -28,6 +29,7 @@ from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.intervention_history import Checkpoints
 from haltline.interventions.state.records import control_record, detection
 from haltline.interventions.state.session_control import DeclaredBatch, Freeze, Kill, SessionControl
+from haltline.interventions.state.texts import told
 from haltline.schemas.control import Command, ControlState, Feedback
 from haltline.schemas.decisions import WHOLE_SESSION, Decision
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -84,10 +86,14 @@ class Core:
         author_rules = PolicyRules(self.policy)
         self._author_rules = author_rules or None
         known = catalogue(self.policy, plugins)
+        if (tried := self.policy.experiment) is not None and tried.rule not in known:
+            raise ValueError(f"experiment.rule: expected one of {', '.join(known)}, got {tried.rule!r}")
         enforces = alone or runs is Runs.ENFORCED
         self._rule_sets = RuleSets(self.policy, known, plugins, enforces=enforces)
         self._strict = on_probation(self.policy, known, plugins, enforces=enforces)
-        self._cross_session = CrossSessionCore(self.policy, self._rule_sets.rules, known, enforces=enforces)
+        self._cross_session = CrossSessionCore(
+            self.policy, self._rule_sets.rules, known, enforces=enforces, alone=alone
+        )
         self.runs = runs
         shadowed = self._rule_sets.shadowed or self._strict.shadowed or author_rules.shadowed
         self.idle = runs is Runs.SHADOW and not shadowed
@@ -116,7 +122,7 @@ class Core:
         batch = self._declared_batch(control, act) if control.batches else None
         released = self._released_by_prompt(state, act) if event.task is not None else NOTHING
         findings, failures = self._found(state, act, rule_set)
-        signals = self._signals(state, act)
+        signals = self._signals(state, act, rule_set)
         irreversible = () if self._alone or not act.is_attempt else _irreversible(act)
         state.calls.note(act)
         if event.task is not None or event.checkpoint is not None or state.checkpoints is not None:
@@ -205,12 +211,15 @@ class Core:
         finding = activity_after_kill(kill, act.event, begun_ms, act.evidence, grace_s=grace_s)
         return () if finding is None else (finding,)
 
-    def _signals(self, state: SessionState, act: Observation) -> Sequence[Signal]:
+    def _signals(self, state: SessionState, act: Observation, rule_set: RuleSet) -> Sequence[Signal]:
         """Return the signals of the event by itself, for the rules across sessions."""
-        first = state.events == 1
-        if self._alone or not (act.is_attempt or first or self._signaller.adds_up):
-            return ()
-        return self._signaller.of_event(state.unsent, act, agent_id=state.agent_id, first=first)
+        return self._signaller.of_event(
+            state.unsent,
+            act,
+            agent_id=state.agent_id,
+            first=state.events == 1,
+            near=lambda: rule_set.near(state.detectors, Kind.PROPOSED).get(Budget.id, 0.0),
+        )
 
     def _is_concerned(self, state: SessionState, act: Observation, released: ControlEffects) -> bool:
         """Return whether there may be something to decide, though nothing was found."""
@@ -267,9 +276,9 @@ class Core:
         if observed.batch is not None and killed_before is None:
             decision = declared_batches.decision_on(observed.batch, event, decision, self.policy)
         # Everything to be published.
-        decisions = [one for one in (*observed.released.decisions, decision, shadow) if one is not None]
+        decisions = [told(one) for one in (*observed.released.decisions, decision, shadow) if one is not None]
         effects.detections = tuple(self._detection(observed, finding, decisions) for finding in observed.findings)
-        effects.decision, effects.also = decisions[0] if decisions else None, (*decisions[1:], *closed)
+        effects.decision, effects.also = decisions[0] if decisions else None, (*decisions[1:], *map(told, closed))
         effects.control = observed.released.control
         if killed is not None and (is_new_kill or stopped):
             effects.control = control_record(state.ref, killed)
@@ -393,7 +402,7 @@ def _settled(control: SessionControl, actions: int) -> list[tuple[str, str, floa
     """Return interventions now known to have helped, as nothing followed them: rule, level, and how far."""
     history = control.history
     entries = () if history is None else history.settle(actions)
-    return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said]
+    return [(entry.rule, entry.level, 1.0) for entry in entries if entry.said and not entry.silent]
 
 
 def _note(state: SessionState, act: Observation) -> None:

@@ -20,6 +20,7 @@ from haltline.interventions.state.effects import NOTHING, ControlEffects
 from haltline.interventions.state.open_incident import About
 from haltline.interventions.state.records import detection
 from haltline.interventions.state.session_control import digest
+from haltline.interventions.state.texts import NO_AGENTS
 from haltline.schemas.control import Command, CommandKind, ControlRecord, ControlState
 from haltline.schemas.decisions import Decision, ScopeKind
 from haltline.schemas.findings import Detection, Evidence, Finding
@@ -102,6 +103,8 @@ class ScopeEffects:
     failures: Sequence[Failure] = ()
     incidents: Sequence[IncidentRecord] = ()
     """Updated incidents, in order."""
+    lifted: bool = False
+    """The restriction of the scope has ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +118,24 @@ class CrossSessionCore:
     """The decisions across sessions under one policy."""
 
     def __init__(
-        self, policy: Policy, rules: EffectiveRules, known: Mapping[str, type[Pattern[Any]]], *, enforces: bool = False
+        self,
+        policy: Policy,
+        rules: EffectiveRules,
+        known: Mapping[str, type[Pattern[Any]]],
+        *,
+        enforces: bool = False,
+        alone: bool = False,
     ) -> None:
-        """`enforces`: leave out patterns that are in shadow everywhere. Their signals are still sent."""
+        """`enforces`: leave out patterns that are in shadow everywhere. Their signals are still sent.
+
+        `alone`: in the process of one tree of sessions, with the rules on agents that start agents.
+        """
         self._policy = policy
         self._rules = rules
         self._known = known
         self._enforces = enforces
         self._watch_of = lru_cache(maxsize=_CACHED_WATCHES)(self._watch)
-        self.signaller = Signaller(tuple(_for_any_agent(policy, rules, known)))
+        self.signaller = Signaller(tuple(_for_any_agent(policy, rules, known)), alone=alone)
 
     def on_signal(self, state: ScopeState | None, signal: Signal, at: LogPosition | None = None) -> ScopeEffects:
         """Apply the next signal of a scope. Changes `state` in place."""
@@ -138,7 +150,9 @@ class CrossSessionCore:
             return outcome  # from a later release
         scope = SignalScope(signal.scope)
         watch = self._watch_at(scope, signal)
-        findings, outcome.failures = _observe(watch, state, signal)
+        findings, outcome.failures, over = _observe(watch, state, signal)
+        if state.standing.stands is not None and state.standing.stands.code in over:
+            state.standing.stands, outcome.lifted = None, True
         measures = [
             (finding, decide(self._policy, state.standing, signal, finding, watch.rules[finding.detector]))
             for finding in findings
@@ -222,7 +236,7 @@ class CrossSessionCore:
         own = {
             "session_id": finding.session_id or signal.session_id,
             "mode": (rules.get(finding.detector) or Rule()).mode,
-            "decision_id": measure.decision.decision_id if measure is not None else None,
+            "decision_id": measure.decision.decision_id if measure is not None and measure.decision else None,
             "scope": signal.scope,
             "scope_id": signal.id,
         }
@@ -270,6 +284,8 @@ def _incidents(
     records: list[IncidentRecord] = []
     for measure in taken:
         decision = measure.decision
+        if decision is None:
+            continue
         if incidents.is_incident(decision):
             records += incidents.note(opened, about, decision, decision.detector, agent_id=signal.agent_id)
             decision = decision.model_copy(update={"incident_id": opened[decision.detector].incident_id})
@@ -281,9 +297,11 @@ def _incidents(
     return decisions, records
 
 
-def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Finding], list[Failure]]:
+def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Finding], list[Failure], list[str]]:
+    """Return what is found, what failed, and the codes of restrictions that are over."""
     findings: list[Finding] = []
     failures: list[Failure] = []
+    over: list[str] = []
     for pattern in watch.by_signal.get((signal.scope, signal.kind), ()):
         try:
             memory = opened(state.detectors, pattern.id)
@@ -295,7 +313,9 @@ def _observe(watch: _Watch, state: ScopeState, signal: Signal) -> tuple[list[Fin
         else:
             if finding is not None:
                 findings.append(finding)
-    return findings, failures
+            if pattern.is_over(memory):
+                over.append(f"{NO_AGENTS}{pattern.id}")
+    return findings, failures, over
 
 
 def _cascade(family: Family, signal: Signal) -> Iterator[Command]:

@@ -16,6 +16,7 @@ from haltline.interventions.control.incidents import ACTS
 from haltline.interventions.levels import hold
 from haltline.interventions.state.effects import ControlEffects
 from haltline.interventions.state.records import control_record, detection
+from haltline.interventions.state.texts import told
 from haltline.schemas.control import Command, CommandKind, Feedback, Stage
 from haltline.schemas.findings import Detection
 from haltline.schemas.policy import Policy
@@ -64,7 +65,7 @@ class SessionCommands:
         if killed is None and feedback.stage is Stage.STOPPED:
             closed, incidents = session_incidents.on_scope_killed(control, state.ref, self._policy, time_ms)
             state.due_ms = due_ms(control)
-            return Effects(state, also=closed, incidents=incidents)
+            return Effects(state, also=tuple(map(told, closed)), incidents=incidents)
         if not stopped or killed is None:
             return Effects(state)
         state.due_ms = due_ms(control)
@@ -91,6 +92,7 @@ class SessionCommands:
         record = control_record(state.ref, killed)
         origin = origin_of_command(command, state.agent_id, state.root_session_id)
         signals = tuple(self._signaller.decided(state.unsent, origin, decision, killed=True))
+        closed = tuple(map(told, closed))
         return Effects(state, decision=decision, also=closed, control=record, signals=signals, incidents=incidents)
 
     def _killed_by_rejection(self, state: SessionState, command: Command, rejected: Effects) -> Effects:
@@ -126,7 +128,7 @@ class SessionCommands:
 
     def _outcome(self, state: SessionState, effects: ControlEffects) -> Effects:
         state.due_ms = due_ms(state.control)
-        first, *others = effects.decisions or (None,)
+        first, *others = map(told, effects.decisions) if effects.decisions else (None,)
         detections: tuple[Detection, ...] = ()
         if first is not None and (finding := effects.incident) is not None:
             own = {"session_id": state.session_id, "decision_id": first.decision_id}

@@ -1,6 +1,6 @@
 """The signals of a session to the rules across sessions, for few of its events. Pure, in the order of the events."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from msgspec import field
@@ -9,16 +9,28 @@ from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.cross_session.budgets import SHARED, SharedBudget
 from haltline.detectors.features.observation import Observation
 from haltline.detectors.framework.usage_totals import UNKNOWN_TURNS, spent_of
-from haltline.interventions.levels.default_levels import is_ask
+from haltline.interventions.levels.default_levels import OF_TREE, is_ask
 from haltline.interventions.state.session_control import digest
+from haltline.schemas import expressions as re
 from haltline.schemas.control import Command
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.signals import FLEET_ID, MAX_TARGETS, Signal, SignalKind, SignalScope
+from haltline.schemas.signals import (
+    FAILED,
+    FLEET_ID,
+    LIMIT_SHARE,
+    LIMITED,
+    MAX_TARGETS,
+    Signal,
+    SignalKind,
+    SignalScope,
+    tree_of,
+)
 from haltline.schemas.stored import Stored
+from haltline.schemas.tools import starts_agents, task_of_started
 
 # Constants because they are read at every event: an attribute of the enum class is slower.
-_SESSION_ENDED = Kind.SESSION_ENDED
+_SESSION_ENDED, _MODEL_TURN = Kind.SESSION_ENDED, Kind.MODEL_TURN
 
 UNKNOWN = "unknown"
 """The id of an agent without a known id: nothing is added up across such agents, except destruction by host."""
@@ -31,6 +43,14 @@ _NOT_SHARED = frozenset(
      "image", "container", "volume", "key", "unknown")
 )  # fmt: skip
 """Kinds of target that are local to a machine or a checkout, and so different in each session's sandbox."""
+_LIMITED = re.compile(
+    r"(?i)rate.?limit|quota|too many requests|\b429\b|(?:usage|session|weekly) limit|limit (?:reached|exceeded)"
+    r"|(?:credit|insufficient) balance|insufficient credits"
+)
+_MAX_SAID_BYTES = 300
+"""What an agent says that a limit has ended; a report of its work is longer."""
+_WORD = re.compile(r"\w+")
+_SAYS_AGAIN = frozenset(("again", "rerun", "restart", "resume", "retry"))
 
 
 class UnsentSignals(Stored):
@@ -41,6 +61,10 @@ class UnsentSignals(Stored):
     """The last mission that the session named."""
     stopped_minute: int = 0
     """The last minute (event time, minutes since 1970) in which it signalled a stop."""
+    starts_agents: bool = False
+    """The session has called a tool that starts an agent."""
+    limited: bool = False
+    """Its last turn was refused by a rate limit or a quota."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +111,13 @@ class Origin:
         else:
             yield self.signal(kind, SignalScope.FLEET, FLEET_ID, **more)
 
+    def to_tree(self, kind: SignalKind, **more: object) -> Signal:
+        """Return the signal to the rules on agents that start agents; without a parent, the root stands for it."""
+        root = self.roots[0]
+        above = self.parent_session_id or root
+        parent = None if above == self.session_id else above
+        return self.signal(kind, SignalScope.TARGET, tree_of(root), parent_session_id=parent, **more)
+
     @property
     def roots(self) -> tuple[str, ...]:
         """The trees of the session: the one in which it was started, and its own."""
@@ -117,32 +148,40 @@ def stood_in(event: ActionEvent) -> str | None:
 class Signaller:
     """Makes the signals that the policy's patterns across sessions use."""
 
-    def __init__(self, patterns: tuple[CrossSessionPattern[object], ...]) -> None:
-        """`patterns` may have one pattern several times, set for several agents: the least limit counts."""
+    def __init__(self, patterns: tuple[CrossSessionPattern[object], ...], *, alone: bool = False) -> None:
+        """`patterns` may have one pattern several times, set for several agents: the least limit counts.
+
+        `alone`: only for the rules on agents that start agents, in the process of one tree.
+        """
+        self._alone = alone
+        patterns = tuple(p for p in patterns if p.id in OF_TREE) if alone else patterns
         consumed = {(pattern.scope, kind) for pattern in patterns for kind in pattern.consumes}
         self._started = any(kind is SignalKind.STARTED for _, kind in consumed)
         self._destructive = any(kind is SignalKind.DESTRUCTIVE for _, kind in consumed)
         self._trees = (SignalScope.ROOT, SignalKind.DESTRUCTIVE) in consumed
         self._missions = (SignalScope.MISSION, SignalKind.DESTRUCTIVE) in consumed
         self._targets = (SignalScope.TARGET, SignalKind.DESTRUCTIVE) in consumed
-        budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.limits]
-        self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets))
-        self.adds_up = bool(self._budgets)
-        """Whether some pattern adds up the sessions' usage, which every event may report."""
+        budgets = [pattern for pattern in patterns if isinstance(pattern, SharedBudget) and pattern.is_limited]
+        self._spawns = any(p.id in OF_TREE and (p in budgets or not isinstance(p, SharedBudget)) for p in patterns)
+        self._budgets = tuple(dict.fromkeys(budget.scope for budget in budgets if budget.limits))
         self._portions: Mapping[str, float] = {
             name: _PART_OF_LIMIT * min(b.limits[name] for b in budgets if name in b.limits)
             for name in SHARED
             if any(name in b.limits for b in budgets)
         }
 
-    def of_event(self, unsent: UnsentSignals, act: Observation, *, agent_id: str, first: bool) -> list[Signal]:
+    def of_event(
+        self, unsent: UnsentSignals, act: Observation, *, agent_id: str, first: bool, near: Callable[[], float]
+    ) -> list[Signal]:
         """Return the signals of an event by itself. Changes `unsent` in place.
 
-        Only attempts and the first event have any, unless some pattern `adds_up`.
+        `near`: the used part of the session's declared limits, if it is needed.
         """
         signals: list[Signal] = []
         if first:
             signals += self._begun(act, agent_id)
+        if self._spawns:
+            signals += self._of_spawns(unsent, act, agent_id, near)
         if self._destructive and act.is_attempt and not act.refused and act.losses and act.batch is None:
             signals += self._destroys(act, agent_id)
         if self._budgets:
@@ -176,7 +215,37 @@ class Signaller:
         if self._started:
             yield from origin.to_agent_and_fleet(SignalKind.STARTED)
         if len(origin.roots) > 1:
-            yield origin.signal(SignalKind.STARTED, SignalScope.ROOT, origin.roots[0])
+            if not self._alone:
+                yield origin.signal(SignalKind.STARTED, SignalScope.ROOT, origin.roots[0])
+            if self._spawns:
+                yield origin.to_tree(SignalKind.STARTED)
+
+    @staticmethod
+    def _of_spawns(
+        unsent: UnsentSignals, act: Observation, agent_id: str, near: Callable[[], float]
+    ) -> Iterator[Signal]:
+        """Yield what the rules on agents that start agents use."""
+        event = act.event
+        if act.is_attempt or act.is_result:
+            if not starts_agents(act.action):
+                return
+            call = (event.call_id or event.event_id)[:_MAX_ID]
+            if act.is_attempt and not act.refused and (task := task_of_started(act.action, event.args)):
+                unsent.starts_agents = True
+                amounts = {LIMIT_SHARE: near()}
+                origin = origin_of(act, agent_id)
+                yield origin.to_tree(SignalKind.SPAWNED, target=_words_of(task), code=call, amounts=amounts)
+            if act.is_result and unsent.starts_agents:
+                how = {FAILED: 1.0} if act.failed else {}
+                how |= {LIMITED: 1.0} if _is_limited(act) else {}
+                yield origin_of(act, agent_id).to_tree(SignalKind.RETURNED, code=call, amounts=how)
+        elif act.kind is _MODEL_TURN:
+            unsent.limited = act.failed and _is_limited(act)
+        elif act.kind is _SESSION_ENDED and stood_in(event) is not None:
+            limited = unsent.limited or _is_limited(act)
+            yield origin_of(act, agent_id).to_tree(SignalKind.ENDED, amounts={LIMITED: float(limited)})
+        elif unsent.starts_agents and stood_in(event) is None and act.calls.is_other_task(event):
+            yield origin_of(act, agent_id).to_tree(SignalKind.PROMPTED)
 
     def _destroys(self, act: Observation, agent_id: str) -> Iterator[Signal]:
         if self._trees:  # sessions of one tree usually share a machine
@@ -222,9 +291,26 @@ class Signaller:
         unsent.spent = {}
         origin = origin_of(act, agent_id)
         for scope in self._budgets:
+            if scope is SignalScope.TARGET:
+                yield origin.to_tree(SignalKind.SPENT, amounts=spent)
+                continue
             scope_id = unsent.mission if scope is SignalScope.MISSION else agent_id
             if scope_id is not None and scope_id != UNKNOWN:
                 yield origin.signal(SignalKind.SPENT, scope, scope_id, amounts=spent)
+
+
+def _is_limited(act: Observation) -> bool:
+    """Return whether a rate limit or a quota has ended what this event reports."""
+    event = act.event
+    said = event.error or event.output_head or ""
+    if not act.failed and not event.error and (event.output_bytes or len(said)) > _MAX_SAID_BYTES:
+        return False
+    return _LIMITED.search(said[:_MAX_SAID_BYTES]) is not None
+
+
+def _words_of(task: str) -> str:
+    """Return a digest of the words of a task, in any order."""
+    return digest(*sorted(set(_WORD.findall(task.lower())) - _SAYS_AGAIN))
 
 
 def _short(target: str) -> str:

@@ -130,7 +130,7 @@ def _needed(
         ),
         Role.NOTIFIER: (
             (t.notifications, t.dead_letter),
-            (t.incidents, t.notifications),
+            (t.incidents, t.notifications, t.control),
             (f"{group}-notify",),
             (READER_GROUP,),
         ),

@@ -18,7 +18,7 @@ _log.propagate = False
 
 
 def produce_confirmed(
-    bootstrap: str, topic: str, *, key: bytes, value: bytes, client: Mapping[str, ClientSetting] | None = None
+    bootstrap: str, topic: str, *, key: bytes, value: bytes | None, client: Mapping[str, ClientSetting] | None = None
 ) -> TopicPartition:
     """Produce the record and return its position.
 

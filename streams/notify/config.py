@@ -1,4 +1,4 @@
-"""The configuration of a notifier: channels and links. Errors name the line."""
+"""The configuration of a notifier: channels, links and actuators. Errors name the line."""
 
 import tomllib
 from dataclasses import dataclass
@@ -18,6 +18,7 @@ from pydantic import (
     model_validator,
 )
 
+from haltline.schemas import expressions as re
 from haltline.schemas.problems import problem_of
 from haltline.streams.notify.lengths import length_of_time
 from haltline.streams.policy import yaml_text
@@ -31,6 +32,11 @@ _REMOVED_KINDS: Final = {
 }
 """Kinds of channels of earlier releases, and apprise's URLs for the same receivers."""
 _INSTEAD_OF_ROUTES: Final = "every channel is notified; Alertmanager has routes, groups, silences and hours"
+
+
+_NAME: Final = re.compile(r"\{([a-z_]+)\}")
+BUILT_IN: Final = frozenset({"session", "agent", "decision", "by"})
+"""The names that each kill has, besides those of the agent's resources."""
 
 
 class BadConfig(ValueError):
@@ -95,6 +101,54 @@ class Apprise(Channel):
 AnyChannel = Annotated[Webhook | Alertmanager | Apprise, Field(discriminator="kind")]
 
 
+class Actuator(Channel):
+    """A call at a kill that reaches what has no guard: a request whose `{names}` the agent's resources fill."""
+
+    method: Literal["POST", "PUT", "PATCH", "DELETE"] = "POST"
+    url: str
+    """Names may stand in its path and query; each value is escaped, and fills one segment of a path at most."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    body: Any = None
+    """JSON, with names in its texts. Left out: the kill as a CloudEvent, which is signed."""
+    secret_file: Path | None = None
+    """Signs the call, like a webhook's."""
+    token_file: Path | None = None
+    """A file with the bearer token, which is read at each call."""
+    ca_file: Path | None = None
+    """Certificates of the authorities that are trusted instead of the system's."""
+    accepts: tuple[Annotated[int, Field(ge=100, le=599)], ...] = ()
+    """Statuses that confirm it besides 2xx, such as 404 for what is gone."""
+    causes: tuple[str, ...] = ("operator",)
+    """`operator`, and for kills by rules what follows `session_killed_` in their code, such as `loop_guard`."""
+    disarm: bool = False
+    """It keeps something from starting the agent again: it is called before the others, which wait for its end."""
+    give_up_after: Length = timedelta(minutes=10)
+    """The age of a kill at which it is given up, after at least three attempts; an older one is not called for."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The names in its request."""
+        return frozenset(_NAME.findall(repr((self.url, self.headers, self.body))))
+
+    @model_validator(mode="after")
+    def _complete(self) -> Self:
+        scheme, _, rest = self.url.partition("://")
+        if scheme not in ("https", "http") or not rest.partition("/")[0] or "{" in rest.partition("/")[0]:
+            raise ValueError(f"url: expected an address with https:// and a fixed host, got {self.url!r:.100}")
+        if self.body is None and self.secret_file is None:
+            raise ValueError("secret_file: expected one, as there is no body and the kill is sent signed, got none")
+        return self
+
+
+Resources = dict[str, dict[str, str]]
+"""By agent, or a glob of agents: names and their values, which may hold names that each kill has."""
+
+
+def filled(text: str, values: dict[str, str]) -> str:
+    """Return the text with its `{names}` filled; all of them must be there."""
+    return _NAME.sub(lambda found: values[found[1]], text)
+
+
 class Config(_Part):
     """The configuration document."""
 
@@ -105,7 +159,10 @@ class Config(_Part):
     link_lasts: Length = timedelta(hours=24)
     oldest: Length = timedelta(hours=24)
     """The age from which a change is not sent when it is first read: after a long stop, and at the very first start."""
-    channels: dict[Name, AnyChannel]
+    channels: dict[Name, AnyChannel] = Field(default_factory=dict)
+    resources: Resources = Field(default_factory=dict)
+    """What each agent runs as, for actuators; the entry of its name counts, else the first glob that matches."""
+    actuators: dict[Name, Actuator] = Field(default_factory=dict)
 
     _gone: str = PrivateAttr(default="")
 
@@ -120,6 +177,16 @@ class Config(_Part):
             raise ValueError("console: expected an address, as link_key_file is there, got none")
         if self.console is not None and not self.console.startswith(("https://", "http://")):
             raise ValueError(f"console: expected an address with https://, got {self.console!r:.100}")
+        if both := self.channels.keys() & self.actuators.keys():
+            raise ValueError(f"actuators: expected names of no channel, got {min(both)!r}")
+        for agent, entry in self.resources.items():
+            if missing := frozenset(_NAME.findall(repr(entry))) - BUILT_IN:
+                expected = ", ".join(sorted(BUILT_IN))
+                raise ValueError(f"resources: {agent}: expected names of {expected}, got {{{min(missing)}}}")
+        known = BUILT_IN.union(*self.resources.values())
+        for name, actuator in self.actuators.items():
+            if missing := actuator.names - known:
+                raise ValueError(f"actuators: {name}: expected names of some resource, got {{{min(missing)}}}")
         return self
 
 
@@ -139,7 +206,7 @@ def load_config(path: Path) -> Config:
         raise BadConfig(f"{path}: expected UTF-8 text, got {error}") from None
     root, document = _read(text, path)
     gone = _take_removed(document)
-    if not document.get("channels") and not gone:
+    if not document.get("channels") and not document.get("actuators") and not gone:
         raise BadConfig(f"{path}: channels: expected at least one, got none")
     try:
         config = Config.model_validate(_beside(document, path.parent))
@@ -156,7 +223,7 @@ def load_config(path: Path) -> Config:
         text = problem.message if steps[0] == "channels" and problem.kind != "value_error" else problem.text
         raise BadConfig(f"{path}{line}: {place}{text}") from None
     if gone:
-        left = "" if config.channels else "; no channel is left, so nobody is notified"
+        left = "" if config.channels or config.actuators else "; no channel is left, so nobody is notified"
         config._gone = f"{path}: gone and without effect: {'; '.join(gone)}{left}"
     return config
 
@@ -199,6 +266,8 @@ def _beside(content: Any, folder: Path) -> Any:
         return {
             name: str(folder / value)
             if isinstance(name, str) and name.endswith("_file") and isinstance(value, str)
+            else value
+            if name in ("body", "headers", "resources")
             else _beside(value, folder)
             for name, value in content.items()
         }

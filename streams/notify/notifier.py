@@ -2,28 +2,35 @@
 
 The order is: send, record, commit. A message is recorded once; between sending and recording, a crash sends it again
 under the same id.
+
+With actuators, the owner of a partition also reads that of `control`: whole when it is assigned, and without commits,
+as it is compacted and what was called is on the topic of notifications.
 """
 
 import logging
 import threading
 import time
 from contextlib import closing
+from dataclasses import replace
 from typing import Final
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
 from confluent_kafka import Message as KafkaMessage
 
+from haltline.schemas.control import ControlRecord
 from haltline.schemas.dead_letter import BadRecord
 from haltline.schemas.incidents import IncidentRecord
 from haltline.schemas.notifications import NotificationOutcome
+from haltline.schemas.topics import SETS_KEY
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.broker_outage import BrokerOutage
-from haltline.streams.kafka.log_reader import open_consumer, partitions_of
+from haltline.streams.kafka.log_reader import LogReader, open_consumer, partitions_of
 from haltline.streams.notify.channels import receivers_of
 from haltline.streams.notify.config import Config, NotifierSettings
 from haltline.streams.notify.kinds import Kind, Planned, kind_of, plan
 from haltline.streams.notify.links import links_of
 from haltline.streams.notify.notification_text import Message
+from haltline.streams.notify.orders import Order, orders_of
 from haltline.streams.notify.recording import Origin, Recorder
 from haltline.streams.notify.sending import ChannelThread, Item, Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned, recalled
@@ -44,6 +51,7 @@ class Notifier:
 
     def __init__(self, settings: NotifierSettings, config: Config, metrics: Metrics) -> None:
         self._settings = settings
+        self._config = config
         self._links = links_of(config)
         self._oldest_ms = round(config.oldest.total_seconds() * 1000)
         self._owned: dict[int, Owned] = {}
@@ -58,11 +66,14 @@ class Notifier:
         self._waiting = metrics.gauge("notifications_waiting")
         self._assigned = metrics.gauge("assigned_partitions")
         self._lag = metrics.gauge("consumer_lag_records")
+        self._unconfirmed = metrics.gauge("kills_unconfirmed")
         self._channels = {
             name: ChannelThread(name, receiver, metrics, settled=self._settled, on_failure=self._fail)
             for name, receiver in receivers_of(config).items()
         }
-        self._repeats = {name: channel.repeats for name, channel in self._channels.items()}
+        self._repeats = {
+            name: channel.repeats for name, channel in self._channels.items() if name not in config.actuators
+        }
         for name in self._channels:
             self._measure(name)
         self._recorder = Recorder(settings, metrics, stop=self._stop, on_failure=self._fail)
@@ -138,16 +149,15 @@ class Notifier:
     def _require_topics(self) -> None:
         """Check the topics: a notification is in the partition of its incident, so both must have as many."""
         settings = self._settings
+        topics = settings.topics
+        names = [topics.incidents, topics.notifications, *([topics.control] if self._config.actuators else [])]
         with closing(open_consumer(settings.bootstrap, client=settings.client)) as consumer:
-            incidents, notifications = (
-                len(partitions_of(consumer, name))
-                for name in (settings.topics.incidents, settings.topics.notifications)
-            )
-        if notifications < incidents:
-            raise RuntimeError(
-                f"topic {settings.topics.notifications}: expected {incidents} partitions, "
-                f"as {settings.topics.incidents} has, got {notifications}"
-            )
+            incidents, *others = (len(partitions_of(consumer, name)) for name in names)
+        for name, number in zip(names[1:], others, strict=True):
+            if number < incidents or (number > incidents and name == topics.control):
+                raise RuntimeError(
+                    f"topic {name}: expected {incidents} partitions, as {topics.incidents} has, got {number}"
+                )
 
     # Assignments change as a whole; called by the consumer's thread.
 
@@ -163,12 +173,31 @@ class Notifier:
             )
             for name, incident in owned.repeated():
                 if name in self._channels:
-                    origin = Origin(owned, -1, incident.changed_at, None, None)
+                    origin = Origin(settings.topics.incidents, owned, -1, incident.changed_at, None, None)
                     kind = kind_of(incident) or Kind.APPROVAL_WANTED  # earlier releases notified of other changes, too
                     self._channels[name].follow(self._item(origin, incident, Planned.of(incident, kind, name)))
             self._owned[place.partition] = owned
         self._assigned.set(len(self._owned))
-        consumer.assign(partitions)
+        controls = [self._kills_in_force(place.partition) for place in partitions] if self._config.actuators else []
+        consumer.assign([*partitions, *controls])
+
+    def _kills_in_force(self, partition: int) -> TopicPartition:
+        """Call what the kills in force ask for. Returns the place in `control` from which to read on."""
+        settings, last = self._settings, dict[bytes | None, KafkaMessage]()
+        place = TopicPartition(settings.topics.control, partition, OFFSET_BEGINNING)
+        with LogReader(
+            settings.bootstrap,
+            [place.topic],
+            partition=partition,
+            client=settings.client,
+            fetch_wait_ms=settings.fetch_wait_ms,
+        ) as reader:
+            for message in reader.to_end(each=True):
+                last[message.key()] = message
+                place.offset = int(message.offset() or 0) + 1
+        for message in last.values():
+            self._take(message)
+        return place
 
     def _on_revoke(self, consumer: Consumer, _: list[TopicPartition]) -> None:
         self._commit(consumer, self._disown())
@@ -199,7 +228,12 @@ class Notifier:
         owned = self._owned.get(int(message.partition() or 0))
         if owned is None:
             return  # read before the partition was revoked
-        origin = Origin(owned, int(message.offset() or 0), message.timestamp()[1], message.key(), message.value())
+        topic, offset = str(message.topic()), int(message.offset() or 0)
+        origin = Origin(topic, owned, offset, message.timestamp()[1], message.key(), message.value())
+        if topic == self._settings.topics.control:
+            with self._lock:
+                self._on_control(origin)
+            return
         try:
             record = decode(IncidentRecord, origin.value)
         except InvalidRecord as bad:
@@ -224,6 +258,38 @@ class Notifier:
                 self._outcomes.labels(one.channel, NotificationOutcome.TOO_OLD.value).inc()
                 self._settled(Settled(item=item, outcome=NotificationOutcome.TOO_OLD, attempts=0))
 
+    def _on_control(self, origin: Origin) -> None:
+        """Call what a new kill asks for; a released one is called for no longer."""
+        owned, at_ms = origin.partition, now_ms()
+        try:
+            kill = None if origin.value is None or origin.key == SETS_KEY else decode(ControlRecord, origin.value)
+        except InvalidRecord as bad:  # only workers write here
+            _log.warning("notify: offset %d of %s: %s", origin.offset, origin.topic, bad.detail)
+            return
+        orders = [] if kill is None else list(orders_of(self._config, kill))
+        if kill is None or not orders or not owned.stands(origin.key, kill.decision_id):
+            owned.lift(origin.key)
+        if kill is None or not orders:
+            return
+        owned.kills[origin.key] = kill
+        origin = replace(origin, decision_id=kill.decision_id)
+        first, then = list[Item](), list[Item]()
+        for order in orders:
+            age_ms = at_ms - order.at_ms
+            too_old = age_ms > order.actuator.give_up_after.total_seconds() * 1000
+            if (too_old and age_ms > self._oldest_ms) or not owned.claim(order.message_id, at_ms):
+                continue
+            item = Item(channel=order.name, message=order, origin=origin)
+            if not too_old:
+                (first if order.actuator.disarm else then).append(item)
+                continue
+            self._outcomes.labels(order.name, NotificationOutcome.TOO_OLD.value).inc()
+            self._settled(Settled(item=item, outcome=NotificationOutcome.TOO_OLD, attempts=0))
+        if first:
+            owned.held[kill.decision_id] = {item.message.message_id for item in first}, then
+        for item in first or then:
+            self._channels[item.channel].add(item)
+
     def _item(self, origin: Origin, record: IncidentRecord, planned: Planned) -> Item:
         message = Message(
             message_id=planned.notification_id,
@@ -246,6 +312,11 @@ class Notifier:
             raise TypeError(f"an item's origin: expected a record of a topic, got {type(origin).__name__}")
         if origin.partition.closed:
             return
+        if isinstance(order := settled.item.message, Order):
+            with self._lock:
+                origin.partition.answered(order.about, settled.outcome)
+                for item in origin.partition.let_go(order.about, order.message_id):
+                    self._channels[item.channel].add(item)
         if settled.outcome is NotificationOutcome.FAILED:
             detail = f"channel {settled.item.channel}: {settled.detail}"
             self._recorder.letter(origin, BadRecord.UNDELIVERED, detail, lambda: self._record(settled, origin))
@@ -253,12 +324,14 @@ class Notifier:
             self._record(settled, origin)
 
     def _record(self, settled: Settled, origin: Origin) -> None:
-        incident = self._repeated(settled.item.channel, settled.item.message.record)
+        message = settled.item.message
+        incident = None if isinstance(message, Order) else self._repeated(settled.item.channel, message.record)
         self._recorder.record(settled, origin, incident, lambda: self._done(origin))
 
     def _done(self, origin: Origin) -> None:
-        with self._lock:
-            origin.partition.settle(origin.offset)
+        if origin.topic == self._settings.topics.incidents:  # reads of `control` are not committed
+            with self._lock:
+                origin.partition.settle(origin.offset)
 
     def _fail(self, failure: BaseException) -> None:
         _log.error("notify: %s: %s", type(failure).__name__, failure)
@@ -289,6 +362,8 @@ class Notifier:
     def _look(self, consumer: Consumer) -> None:
         """Update the metrics, and pause or resume reading by the number of messages in memory."""
         waiting = self.waiting
+        with self._lock:
+            self._unconfirmed.set(sum(owned.unconfirmed for owned in self._owned.values()))
         for place in consumer.position(consumer.assignment()):
             _, end = consumer.get_watermark_offsets(place, cached=True)
             if end >= 0 and place.offset >= 0:

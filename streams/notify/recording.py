@@ -9,11 +9,14 @@ from typing import Any, Final
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
 from haltline.schemas.dead_letter import BadRecord, DeadLetter
+from haltline.schemas.decisions import Level
 from haltline.schemas.delivery import undelivered
-from haltline.schemas.incidents import IncidentRecord
+from haltline.schemas.incidents import IncidentChange, IncidentRecord, IncidentState
 from haltline.schemas.notifications import NotificationRecord
 from haltline.schemas.partitioner import CONFIRMED
 from haltline.streams.notify.config import NotifierSettings
+from haltline.streams.notify.notification_text import Message as Notice
+from haltline.streams.notify.orders import Order
 from haltline.streams.notify.sending import Settled, now_ms
 from haltline.streams.notify.sent_notifications import Owned
 from haltline.streams.runtime.metrics import Metrics
@@ -29,18 +32,21 @@ Then = Callable[[], None]
 
 @dataclass(frozen=True)
 class Origin:
-    """A record of the incidents topic, with whether this process still owns its partition."""
+    """A record of the topic of incidents or of `control`, with whether this process still owns its partition."""
 
+    topic: str
     partition: Owned
     offset: int
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
+    decision_id: str | None = None
+    """Of a kill: the decision that `control` must still have."""
 
     @property
     def owned(self) -> bool:
-        """Whether this process still owns its partition."""
-        return self.partition.owned
+        """Whether this process still owns its partition, and its kill is in force."""
+        return self.partition.owned and (self.decision_id is None or self.partition.stands(self.key, self.decision_id))
 
 
 class Recorder:
@@ -83,16 +89,8 @@ class Recorder:
     def record(self, settled: Settled, origin: Origin, incident: IncidentRecord | None, then: Then) -> None:
         """Write a notification; `incident` is the record itself if the channel repeats it."""
         message = settled.item.message
-        record = message.record
         notification = NotificationRecord(
             notification_id=message.message_id,
-            incident_id=record.incident_id,
-            revision=record.revision,
-            change=record.change,
-            state=record.state,
-            level=record.level,
-            session_id=record.session_id,
-            agent_id=record.agent_id,
             channel=settled.item.channel,
             outcome=settled.outcome,
             attempts=settled.attempts,
@@ -100,6 +98,7 @@ class Recorder:
             at=now_ms(),
             due=message.at_ms,
             incident=incident,
+            **_about(message),
         )
 
         self._produce(
@@ -115,7 +114,7 @@ class Recorder:
         letter = DeadLetter(
             reason=reason,
             detail=detail,
-            topic=self._settings.topics.incidents,
+            topic=origin.topic,
             partition=origin.partition.partition,
             offset=origin.offset,
             timestamp_ms=origin.timestamp_ms,
@@ -148,3 +147,20 @@ class Recorder:
                 self._producer.poll(_POLL_S)
             else:
                 return
+
+
+def _about(message: Notice | Order) -> dict[str, Any]:
+    """Return the fields of what a message is about."""
+    if isinstance(message, Order):
+        return {
+            "incident_id": message.kill.decision_id,
+            "revision": 1,
+            "change": IncidentChange.RESOLVED,
+            "state": IncidentState.RESOLVED,
+            "level": Level.KILL,
+            "session_id": message.values.get("session"),
+            "agent_id": message.values["agent"],
+            "kill": message.about,
+        }
+    names = ("incident_id", "revision", "change", "state", "level", "session_id", "agent_id")
+    return {name: getattr(message.record, name) for name in names}

@@ -1,4 +1,4 @@
-"""The sender threads, one per channel: messages in order, with retries until a time limit."""
+"""The sender threads of channels and actuators: messages in order, with retries until a time limit."""
 
 import logging
 import threading
@@ -14,12 +14,16 @@ from haltline.schemas.incidents import IncidentState
 from haltline.schemas.notifications import NotificationOutcome
 from haltline.streams.notify.channels import Receiver
 from haltline.streams.notify.channels.base import Failed, Repeating
+from haltline.streams.notify.config import Actuator
 from haltline.streams.notify.notification_text import Message
+from haltline.streams.notify.orders import Order
 from haltline.streams.runtime.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
 _ATTEMPTS_LEAST: Final = 3
+_ORDERS_AT_ONCE: Final = 4
+"""The calls of one actuator at a time: an agent's that is not answered delays no other's."""
 _LOOK_EVERY_S: Final = 0.1
 _REPEAT_LOOK_S: Final = 1.0
 _BACK_OFF: Final = tenacity.wait_exponential_jitter(initial=1.0, max=60.0, jitter=1.0)
@@ -38,12 +42,12 @@ class Item:
     """One message to send, with its origin."""
 
     channel: str
-    message: Message
+    message: Message | Order
     origin: Owner
 
 
 class Abandoned(Exception):
-    """The process ends, or the partition was revoked: its next owner sends."""
+    """The process ends, the partition was revoked and its next owner sends, or the kill was released."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +66,10 @@ def now_ms() -> int:
 
 
 class ChannelThread:
-    """The thread of one channel, with its queue. `settled` is called with each item, by this thread.
+    """The thread of one channel, or the few of an actuator, with its queue.
 
-    An unexpected exception ends the thread, and is passed to `on_failure`.
+    `settled` is called with each item, by these threads. An unexpected exception ends a thread, and is passed to
+    `on_failure`.
     """
 
     def __init__(
@@ -84,7 +89,7 @@ class ChannelThread:
         self._on_failure = on_failure
         self._give_up_s = receiver.channel.give_up_after.total_seconds()
         self._waiting: deque[Item] = deque()
-        self._sending: Item | None = None
+        self._sending: list[Item] = []
         self._open: dict[str, Item] = {}
         """The last message by incident, if it is repeated."""
         self._repeated_s = time.monotonic()
@@ -94,11 +99,13 @@ class ChannelThread:
         self._seconds = metrics.histogram("notification_seconds").labels(name)
         for outcome in (*NotificationOutcome, "retried"):
             self._outcomes.labels(name, str(outcome)).inc(0)  # so that the first one shows as an increase
-        self._thread = threading.Thread(target=self._run, name=f"notify-{name}", daemon=True)
+        number = _ORDERS_AT_ONCE if isinstance(self.channel, Actuator) else 1
+        self._threads = [threading.Thread(target=self._run, name=f"notify-{name}", daemon=True) for _ in range(number)]
 
     def start(self) -> None:
         """Start sending."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def add(self, item: Item) -> None:
         """Add an item."""
@@ -117,12 +124,12 @@ class ChannelThread:
             self._waiting = deque(item for item in self._waiting if item.origin.owned)
             self._open = {key: item for key, item in self._open.items() if item.origin.owned}
             self._changed.notify_all()
-            self._changed.wait_for(lambda: self._sending is None or self._sending.origin.owned, within_s)
+            self._changed.wait_for(lambda: all(item.origin.owned for item in self._sending), within_s)
 
     def load(self) -> tuple[int, float]:
         """Return the number of waiting items, and the age of the oldest in seconds."""
         with self._changed:
-            waiting = [*([] if self._sending is None else [self._sending]), *self._waiting]
+            waiting = [*self._sending, *self._waiting]
         return len(waiting), max(0.0, (now_ms() - waiting[0].message.at_ms) / 1000) if waiting else 0.0
 
     def stop(self) -> None:
@@ -133,8 +140,9 @@ class ChannelThread:
 
     def join(self, within_s: float) -> None:
         """Wait for the end."""
-        if self._thread.is_alive():
-            self._thread.join(within_s)
+        for thread in self._threads:
+            if thread.is_alive():
+                thread.join(within_s)
         self._sender.close()
 
     def _run(self) -> None:
@@ -155,34 +163,39 @@ class ChannelThread:
                 self._changed.wait(_REPEAT_LOOK_S)
             if self._stopping.is_set() or not self._waiting:
                 return None
-            self._sending = self._waiting.popleft()
-            return self._sending
+            item = self._waiting.popleft()
+            self._sending.append(item)
+            return item
 
     def _send(self, item: Item) -> None:
         try:
-            outcome, attempts, detail = self._attempt(item)
+            found = self._attempt(item) if item.origin.owned else None
         except Abandoned:
-            self._end_sending()
+            found = None
+        if found is None:
+            self._end_sending(item)
             return
+        outcome, attempts, detail = found
         if outcome is NotificationOutcome.SENT:
             self._seconds.observe(max(0.0, (now_ms() - item.message.at_ms) / 1000))
         self._settled(Settled(item=item, outcome=outcome, attempts=attempts, detail=detail))
         self._outcomes.labels(self.name, outcome.value).inc()
         if self.repeats and outcome is NotificationOutcome.SENT:
             self.follow(item)
-        self._end_sending()
+        self._end_sending(item)
 
-    def _end_sending(self) -> None:
+    def _end_sending(self, item: Item) -> None:
         with self._changed:
-            self._sending = None
+            self._sending.remove(item)
             self._changed.notify_all()
 
     def _follow(self, item: Item) -> None:
-        incident = item.message.record.incident_id
-        if item.message.record.state is IncidentState.RESOLVED:
-            self._open.pop(incident, None)
-        elif incident not in self._open or self._open[incident].message.record.revision < item.message.record.revision:
-            self._open[incident] = item
+        record = cast("Message", item.message).record
+        known = self._open.get(record.incident_id)
+        if record.state is IncidentState.RESOLVED:
+            self._open.pop(record.incident_id, None)
+        elif known is None or cast("Message", known.message).record.revision < record.revision:
+            self._open[record.incident_id] = item
 
     def _attempt(self, item: Item) -> tuple[NotificationOutcome, int, str]:
         def is_over(state: tenacity.RetryCallState) -> bool:
@@ -209,16 +222,16 @@ class ChannelThread:
             reraise=True,
         )
         try:
-            retrying(self._once, item.message)
+            detail = retrying(self._once, item.message)
         except Failed as failed:
             attempts = int(retrying.statistics["attempt_number"])
             _log.error("channel %s: given up after %d attempts: %s", self.name, attempts, failed.detail)
             return NotificationOutcome.FAILED, attempts, failed.detail
-        return NotificationOutcome.SENT, int(retrying.statistics["attempt_number"]), ""
+        return NotificationOutcome.SENT, int(retrying.statistics["attempt_number"]), detail
 
-    def _once(self, message: Message) -> None:
+    def _once(self, message: Message | Order) -> str:
         try:
-            self._sender.send(message)
+            return self._sender.send(message) or ""
         except Failed:
             raise
         except Exception as error:  # from a library; its text may contain a secret
@@ -233,6 +246,6 @@ class ChannelThread:
             self._repeated_s = time.monotonic()
         if items:
             try:
-                sender.repeat([item.message for item in items])
+                sender.repeat([cast("Message", item.message) for item in items])
             except Failed as failed:  # retried the next time
                 _log.warning("channel %s: open incidents could not be repeated: %s", self.name, failed.detail)

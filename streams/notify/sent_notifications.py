@@ -1,13 +1,18 @@
-"""Notifications of one partition's incidents: those sent, from the `notifications` topic, and those in flight."""
+"""Notifications of one partition's incidents, and calls of actuators for its kills: those sent, and those in flight.
+
+Those sent are read from the `notifications` topic.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from haltline.schemas.control import ControlRecord
 from haltline.schemas.incidents import IncidentRecord, IncidentState
-from haltline.schemas.notifications import NotificationOutcome, NotificationRecord
+from haltline.schemas.notifications import NotificationOutcome, NotificationRecord, OrderedKill
 from haltline.schemas.wire import InvalidRecord, decode
 from haltline.streams.kafka.client_settings import ClientSetting
 from haltline.streams.kafka.log_reader import LogReader
+from haltline.streams.notify.sending import Item
 
 _SILENT_S: Final = 30.0
 _KEPT_MS: Final = 31 * 86_400_000
@@ -27,6 +32,12 @@ class Owned:
         self.closed = False
         """Whether recording has stopped: the partition's next owner sends and records the rest."""
         self.committed: int | None = None
+        self.kills: dict[bytes | None, ControlRecord] = {}
+        """By key of `control`: the kills in force for which an actuator is called."""
+        self.held: dict[str, tuple[set[str], list[Item]]] = {}
+        """By decision: the ids of calls that disarm and have not ended, and the calls that wait for them."""
+        self.confirmed: set[str] = set()
+        """Decisions of kills that an actuator has confirmed."""
         self._known: dict[str, int] = {}
         """Notification ids that are settled or in flight, with their times; oldest first."""
         self._notified: dict[str, dict[str, IncidentRecord | None]] = {}
@@ -43,8 +54,40 @@ class Owned:
     def recall(self, record: NotificationRecord) -> None:
         """Apply a record of the topic."""
         self._remember(record.notification_id, record.at)
-        if record.outcome is NotificationOutcome.SENT:
+        if record.kill is not None:
+            self.answered(record.kill, record.outcome)
+        elif record.outcome is NotificationOutcome.SENT:
             self.record(record.incident_id, record.channel, record.state, record.incident)
+
+    @property
+    def unconfirmed(self) -> int:
+        """The number of kills in force that neither an agent has acknowledged nor an actuator confirmed."""
+        kills = self.kills.values()
+        return sum(kill.stopped_at is None and kill.decision_id not in self.confirmed for kill in kills)
+
+    def stands(self, key: bytes | None, decision_id: str) -> bool:
+        """Return whether a kill is still in force."""
+        kill = self.kills.get(key)
+        return kill is not None and kill.decision_id == decision_id
+
+    def lift(self, key: bytes | None) -> None:
+        """Apply the end of a kill: what was not called for it yet is not called."""
+        if (kill := self.kills.pop(key, None)) is not None:
+            self.held.pop(kill.decision_id, None)
+
+    def let_go(self, kill: OrderedKill, message_id: str) -> list[Item]:
+        """Apply the end of a call. Returns those that waited for it."""
+        waiting, then = self.held.get(kill.decision_id, (set[str](), []))
+        waiting.discard(message_id)
+        if waiting:
+            return []
+        self.held.pop(kill.decision_id, None)
+        return then
+
+    def answered(self, kill: OrderedKill, outcome: NotificationOutcome) -> None:
+        """Apply the outcome of an actuator's call."""
+        if outcome is NotificationOutcome.SENT and not kill.disarm:
+            self.confirmed.add(kill.decision_id)
 
     def record(
         self, incident_id: str, channel: str, state: IncidentState, incident: IncidentRecord | None = None

@@ -3,19 +3,24 @@
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from confluent_kafka import TopicPartition
 
 from haltline.schemas import wire
 from haltline.schemas.control import Command, CommandKind
+from haltline.schemas.decisions import ScopeKind
 from haltline.schemas.findings import Severity
 from haltline.schemas.incidents import IncidentRecord, IncidentState
+from haltline.schemas.notifications import NotificationRecord
+from haltline.schemas.record import Record
 from haltline.streams.operator.client import Operator
 from haltline.streams.operator.command_factory import NotAllowed, make_command
 from haltline.streams.operator.ids import resolve
+from haltline.streams.operator.kill_trail import kill_trail
 
 _POLL_S: Final = 0.1
+_R = TypeVar("_R", bound=Record)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +46,23 @@ class Incidents(Operator):
     def history(self, incident_id: str) -> list[IncidentRecord]:
         """Return all published revisions of an incident. Raises as `incident`."""
         with self._reader(self._topics.incidents) as reader:
-            records = [record for message in reader.to_end() if (record := _read(message.value())) is not None]
+            read = [_read(IncidentRecord, message.value()) for message in reader.to_end()]
+        records = [record for record in read if record is not None]
         found = one_of(worst_first(last_revisions(records).values()), incident_id)
         by_revision = {record.revision: record for record in records if record.incident_id == found.incident_id}
         return [record for _, record in sorted(by_revision.items())]
+
+    def kill_trail(self, scope_id: str, scope: ScopeKind | None = None) -> list[str]:
+        """Return what became of the last kill of a session or agent, in lines; `scope` None: of either."""
+        scopes = (ScopeKind.SESSION, ScopeKind.AGENT) if scope is None else (scope,)
+        control = next((one for one in self.in_force() if one.scope in scopes and one.id == scope_id), None)
+        with self._reader(self._topics.notifications) as reader:
+            read = [_read(NotificationRecord, message.value()) for message in reader.to_end()]
+        answers = [one for one in read if one and one.kill and one.kill.scope in scopes and one.kill.id == scope_id]
+        if control is None and not answers:
+            return []
+        about = [one for one in self.incidents() if one.scope in scopes and one.scope_id == scope_id]
+        return kill_trail(control, answers, about)
 
     def act(
         self, kind: CommandKind, incident: IncidentRecord, *, by: str, reason: str, assignee: str | None = None
@@ -69,7 +87,7 @@ class Incidents(Operator):
             sent_at = time.monotonic()
             while time.monotonic() - sent_at < self._within_s:
                 message = reader.poll(_POLL_S)
-                after = None if message is None else _read(message.value())
+                after = None if message is None else _read(IncidentRecord, message.value())
                 if message is None or after is None or after.incident_id != incident.incident_id:
                     continue
                 done = (after.by, after.comment) == (command.by, command.reason)
@@ -87,7 +105,7 @@ def one_of(known: Iterable[IncidentRecord], name: str) -> IncidentRecord:
 
 def fold(values: Iterable[bytes | None]) -> dict[str, IncidentRecord]:
     """Return the latest revision of each incident by id, from encoded records in any order."""
-    return last_revisions(record for value in values if (record := _read(value)) is not None)
+    return last_revisions(record for value in values if (record := _read(IncidentRecord, value)))
 
 
 def worst_first(records: Iterable[IncidentRecord]) -> list[IncidentRecord]:
@@ -111,9 +129,9 @@ def last_revisions(records: Iterable[IncidentRecord]) -> dict[str, IncidentRecor
     return last
 
 
-def _read(value: bytes | None) -> IncidentRecord | None:
+def _read(model: type[_R], value: bytes | None) -> _R | None:
     try:
-        return wire.decode(IncidentRecord, value)
+        return wire.decode(model, value)
     except wire.InvalidRecord:
         return None
 

@@ -7,7 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 from haltline.detectors import PATTERNS
-from haltline.interventions.levels.default_levels import is_ask
+from haltline.interventions.levels.default_levels import OF_TREE, is_ask
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent
 from haltline.schemas.findings import Finding
@@ -132,10 +132,12 @@ def together(core: Core, sessions: Sequence[Recorded]) -> list[Result]:
         for followed in happened.followed:
             for detection in followed.detections:
                 if detection.session_id in runs:
-                    runs[detection.session_id].found(numbers.get(detection.session_id, 0), detection.finding)
+                    at = seq if detection.finding.detector in OF_TREE else numbers.get(detection.session_id, 0)
+                    runs[detection.session_id].found(at, detection.finding)
             for decision in decisions_of(followed):
                 if decision.session_id in runs:
-                    runs[decision.session_id].decided(numbers.get(decision.session_id, 0), decision)
+                    at = seq if decision.detector in OF_TREE else numbers.get(decision.session_id, 0)
+                    runs[decision.session_id].decided(at, decision)
         if happened.refused:
             run.refused.append(seq)
         if run.held is None:

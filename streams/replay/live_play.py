@@ -135,6 +135,8 @@ class LivePlay:
             if isinstance(followed, Effects):
                 self._follow(followed.state)
             else:
+                if followed.lifted:
+                    self._control(control_key(followed.state.scope, followed.state.id), None)
                 for record in followed.controls:
                     self._control(record.key, record)
         return found

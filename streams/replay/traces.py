@@ -14,6 +14,7 @@ those of older producers, from the texts that they have.
 
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -64,6 +65,7 @@ class UnreadableTrace(ValueError):
 def read_traces(path: Path) -> Iterator[Recorded]:
     """Yield the sessions of a file, in the order of their first line; a session's lines are in file order.
 
+    Without numbers of their own, events have those of their lines among all of their tree of sessions, from 0.
     Reads the whole file first, because sessions may be interleaved.
 
     Raises:
@@ -71,7 +73,9 @@ def read_traces(path: Path) -> Iterator[Recorded]:
         OSError: the file cannot be read.
 
     """
-    sessions: dict[str, list[tuple[int, _Row]]] = {}
+    sessions: dict[str, list[tuple[int, int, _Row]]] = {}
+    trees: dict[str, str] = {}
+    counts: Counter[str] = Counter()
     for number, row in _rows(path):
         session_id = row.get("session_id")
         if not isinstance(session_id, str) or not session_id:
@@ -81,7 +85,10 @@ def read_traces(path: Path) -> Iterator[Recorded]:
                 f"{path}:{number}: expected `kind` (an ActionEvent) or `action` (a recorded trace), got"
                 f" {', '.join(row):.80}; `haltline import` reads the recordings of agents"
             )
-        sessions.setdefault(session_id, []).append((number, row))
+        above = row.get("root_session_id") or row.get("parent_session_id")
+        tree = trees.setdefault(session_id, trees.get(above, above) if isinstance(above, str) else session_id)
+        sessions.setdefault(session_id, []).append((number, counts[tree], row))
+        counts[tree] += 1
     known = _known(path)
     for session_id, rows in sessions.items():
         yield _recorded(path, session_id, rows, known.get(session_id, _NOTHING))
@@ -112,12 +119,12 @@ def _lines(path: Path, file: BinaryIO | gzip.GzipFile) -> Iterator[bytes]:
         raise UnreadableTrace(f"{path}: expected a whole gzip file, got {error}") from None
 
 
-def _recorded(path: Path, session_id: str, rows: list[tuple[int, _Row]], known: _Known) -> Recorded:
+def _recorded(path: Path, session_id: str, rows: list[tuple[int, int, _Row]], known: _Known) -> Recorded:
     clock = "real"
     events: list[tuple[int, ActionEvent]] = []
-    seen = SeenWords() if all(_is_whole(row) for _, row in rows) else None
+    seen = SeenWords() if all(_is_whole(row) for _, _, row in rows) else None
     counting = _Counting()
-    for position, (number, row) in enumerate(rows):
+    for number, position, row in rows:
         native = "kind" in row
         time = row.get("time" if native else "timestamp")
         if time is None:  # the next action is decided only after the previous result is known

@@ -155,7 +155,7 @@ METRICS: Final = (
     _gauge("intake_sessions", "Open sessions of the intake."),
     _counter(
         "notifications_total",
-        "Notifications of incidents by outcome: sent, failed, too_old; and retries: retried.",
+        "Notifications of incidents, and calls of actuators, by outcome: sent, failed, too_old; and retries: retried.",
         "channel",
         "outcome",
     ),
@@ -164,6 +164,7 @@ METRICS: Final = (
     ),
     _gauge("notification_oldest_unsent_seconds", "Age of the oldest message that is not sent; 0: none.", "channel"),
     _gauge("notifications_waiting", "Messages that wait to be sent.", "channel"),
+    _gauge("kills_unconfirmed", "Kills in force with an actuator that neither it nor an agent has confirmed."),
     _gauge("build_info", "1; the labels have component and versions.", "component", "version", "python"),
 )
 

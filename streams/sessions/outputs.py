@@ -68,6 +68,8 @@ class Outputs:
         for decision in effects.decisions:
             self._decision(decision.session_id.encode(), decision, record)
         self.incidents(effects.incidents)
+        if effects.lifted:
+            self.release(ScopeKind(effects.state.scope), effects.state.id)
         for control in effects.controls:
             self.control(control.model_copy(update={"decided_at": self._now_ms()}))
         for command in effects.commands:

@@ -86,10 +86,10 @@ def test_each_decision_is_reported_in_the_vocabulary_asked_for_or_the_one_that_t
     assert allowed.endswith("(no agent_sentinel record)")
     assert all('"outcome":"escalated"' in line for line in paused)
     killed, allowed, governed, unknown = tail(decided)
-    assert "KILL session_killed_loop_guard: seen too often" in killed
+    assert "KILL session_killed_loop_guard at 2025-06-15 15:06 UTC: seen too often" in killed
     assert "ALLOW" in allowed
     assert 'acgp {"type":"INTERVENTION","intervention":"escalate"' in governed
-    assert "PAUSE scope_creep: seen too often" in unknown
+    assert "PAUSE scope_creep at 2025-06-15 15:06 UTC: seen too often" in unknown
 
 
 def test_as_json_too(decided: EmbeddedBroker) -> None:

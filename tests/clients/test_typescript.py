@@ -32,8 +32,8 @@ def test_the_program_of_the_page_is_stopped_by_an_intake_that_needs_no_broker(tm
         finally:
             program.unlink(missing_ok=True)
     assert lines[:3] == ["fact_sales still exists", "fact_sales still exists", ""]
-    assert lines[3].startswith("You have already done this to asset_id=fact_sales"), "the hint for the model"
-    assert lines[-1].startswith("session_killed_loop_guard: This session was stopped.")
+    assert lines[3].startswith('You have already done this to "asset_id=fact_sales"'), "the hint for the model"
+    assert lines[-1].startswith("haltline stopped this session at ")
 
 
 def test_the_package_has_its_types_and_nothing_of_its_tests() -> None:

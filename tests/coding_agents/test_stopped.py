@@ -22,7 +22,7 @@ from tests.coding_agents.agents import (
 
 pytestmark = pytest.mark.wide
 DELETE = "kubectl delete configmap customer-data"
-CAUSE = "haltline stopped this session: 3 deletes on k8s=configmap/customer-data in "
+CAUSE = "3 deletes on k8s=configmap/customer-data in "
 RELEASE = re.compile(r"haltline hook release ([\w-]+)")
 
 

@@ -1,5 +1,6 @@
 """The cases for every adapter. `needs` names the capabilities that a framework must have."""
 
+import re
 import threading
 from collections.abc import Callable, Container
 from dataclasses import dataclass, replace
@@ -10,6 +11,7 @@ from unittest import mock
 from haltline.interventions.agent import Guard
 from haltline.interventions.agent.frame.session import FrameworkSession
 from haltline.interventions.agent.testing import ScriptedGuard, Verdict, decision
+from haltline.interventions.state import texts
 from haltline.schemas.control import ControlState
 from haltline.schemas.decisions import ApprovalState, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome
@@ -50,6 +52,7 @@ class Case:
 
 
 CASES: dict[str, Case] = {}
+_CODE: Final = re.compile(r"\b[a-z]+_[a-z_]+: ")
 DELETE: Final = Call("delete_asset", {"asset_id": "fact_sales"})
 
 
@@ -71,11 +74,12 @@ def get(asset_id: str = "fact_sales") -> Call:
 
 
 def is_stopped(run: Run) -> None:
-    assert "session_" in run.stopped, f"expected a run that was stopped for the session's state, got: {run}"
+    assert "this session" in run.stopped, f"expected a run that was stopped for the session's state, got: {run}"
 
 
 def is_refused(text: str, refusal: str) -> None:
     assert text.count(refusal) == 1, f"expected {refusal!r} once, got {text!r}"
+    assert not _CODE.search(text), f"expected a text for a model, without a code for programs, got {text!r}"
 
 
 @case("calls that are allowed are made in their order, and the model reads their results unchanged")
@@ -136,7 +140,7 @@ def _(seen: Seen) -> None:
     guard = ScriptedGuard(*[block] * 5)
     run = seen.run(guard, *([work(name)] for name in "abcdef"))
     for read in run.read[:5]:
-        is_refused(read, "scope_creep: Not this.")
+        is_refused(read, "Not this.")
     assert (run.read[5], ran, run.stopped) == ("done f", ["work f"], "")
     assert outcomes(guard) == [*[Outcome.REFUSED] * 5, Outcome.OK]
 
@@ -147,7 +151,7 @@ def _(seen: Seen) -> None:
     guard = ScriptedGuard(verdict, verdict, verdict)
     run = seen.run(guard, [work("a"), work("b"), work("c")])
     assert (run.read[0], run.read[2], sorted(ran)) == ("done a", "done c", ["work a", "work c"])
-    is_refused(run.read[1], "scope_creep: Not this.")
+    is_refused(run.read[1], "Not this.")
     ran.clear()
     run = seen.run(ScriptedGuard(*[Level.KILL] * 3), [work("a"), work("b"), work("c")], [work("d")])
     assert ran == []
@@ -167,7 +171,7 @@ def _(seen: Seen) -> None:
 @case("without a verdict a read is made, and a delete where the settings say so")
 def _(seen: Seen) -> None:
     run = seen.run(ScriptedGuard(None, None), [DELETE], [get()])
-    is_refused(run.read[0], "no_verdict: ")
+    is_refused(run.read[0], texts.NO_VERDICT)
     assert (run.read[1], ran) == ("rows of fact_sales", ["get fact_sales"])
     assert seen.run(ScriptedGuard(None, fail_closed_from=None), [DELETE]).read == ["fact_sales still exists"]
 
@@ -178,7 +182,7 @@ def _(seen: Seen) -> None:
     guard.stand(ControlState.CONTAINED)
     run = seen.run(guard, [get()], [work("a")])
     assert (ran, run.read[0]) == (["get fact_sales"], "rows of fact_sales")
-    is_refused(run.read[1], "session_contained_by_operator: ")
+    is_refused(run.read[1], "haltline allows this session only to read")
 
 
 def broken(*_: Any, **__: Any) -> Any:
@@ -188,7 +192,7 @@ def broken(*_: Any, **__: Any) -> Any:
 @case("a guard or an adapter that breaks lets no call pass")
 def _(seen: Seen) -> None:
     with mock.patch.object(ScriptedGuard, "action", broken):
-        is_refused("\n".join(seen.run(ScriptedGuard(), [work("a")]).read), "not_checked: ")
+        is_refused("\n".join(seen.run(ScriptedGuard(), [work("a")]).read), texts.NOT_CHECKED)
     steps: dict[str, Any] = dict.fromkeys(("before", "before_async", "propose", "propose_async"), broken)
     with mock.patch.multiple(FrameworkSession, **steps):
         seen.run(ScriptedGuard(), [work("a")])
@@ -224,14 +228,14 @@ def _(seen: Seen) -> None:
         if state is ApprovalState.APPROVED:
             assert run.read[0] == "fact_sales still exists"
         else:
-            is_refused(run.read[0], "rejected: ")
+            is_refused(run.read[0], "A person has refused this call")
     assert ran == ["delete fact_sales", "work a", "work a"]
 
 
 @case("a paused call that nobody answers is refused as one that waits")
 def _(seen: Seen) -> None:
     run = seen.run(ScriptedGuard(asks, approval_wait_s=0), [DELETE], [work("a")])
-    is_refused(run.read[0], "approval_pending: ")
+    is_refused(run.read[0], "it waits for a person's approval")
     assert ran == ["work a"]
 
 
@@ -280,7 +284,7 @@ def _(seen: Seen) -> None:
         run = seen.run(guard, [work("a")], [work("b")], [work("c")])
         is_refused("\n".join(run.read), "Read the task again.")
         if verdict is block:
-            is_refused("\n".join(run.read), "scope_creep: Not this.")
+            is_refused("\n".join(run.read), "Not this.")
         else:
             assert "Read the task again." in run.read[1]
 

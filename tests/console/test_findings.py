@@ -7,9 +7,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from haltline.console.access.keys import Role
+from haltline.schemas.notifications import NotificationRecord
+from haltline.schemas.wire import decode
 from haltline.streams.local.embedded_broker import EmbeddedBroker
+from haltline.streams.operator.kill_trail import UNCONFIRMED
+from tests.builders import some
 from tests.console.serving import LOOP, bearer, console_in, serving, tell
 from tests.console.topics import messages_of
+from tests.schemas.test_golden import GOLDEN
 from tests.streams.engine.test_groups import spends
 
 LENIENT = "rules:\n  destructive_repeat: {enabled: false}\n  destructive_volume: {enabled: false}\n"
@@ -31,8 +36,15 @@ def test_findings_and_the_report_of_a_stop_are_listed(client: TestClient) -> Non
     (incident,) = client.get("/api/v1/incidents", params={"level": "KILL"}).json()["incidents"]
     told = (incident["session_id"], incident["rule"], incident["report"]["severity"])
     assert told == ("a", "destructive_repeat", "critical")
-    assert client.get(f"/api/v1/incidents/{incident['incident_id']}").json() == incident
-    assert client.get(f"/api/v1/incidents/{incident['report']['incident_id']}").json() == incident
+    one = client.get(f"/api/v1/incidents/{incident['incident_id']}").json()
+    assert one == client.get(f"/api/v1/incidents/{incident['report']['incident_id']}").json()
+    assert (one | {"kill": []}, one["kill"][-1]) == (incident, UNCONFIRMED)
+    actuator = decode(NotificationRecord, (GOLDEN / "notifications.actuator.json").read_bytes())
+    of = {"session_id": "a", "incident_id": client.get("/api/v1/control").json()[0]["decision_id"]}
+    called = actuator.model_copy(update={**of, "kill": some(actuator.kill).model_copy(update={"id": "a"})})
+    tell(client, [("notifications", "a", called)])
+    lines = client.get(f"/api/v1/incidents/{incident['incident_id']}").json()["kill"]
+    assert lines[-1].endswith('confirmed by delete-job after 2 attempts: 200: {"status":"Success"}')
     assert client.get("/api/v1/incidents/none").status_code == 404
     report = client.get(f"/api/v1/incidents/{incident['incident_id']}/report").json()
     assert (report["session_id"], report["root_cause"]) == ("a", incident["report"]["root_cause"])

@@ -16,7 +16,7 @@ from tests.mock_cluster import QuickBroker
 from tests.programs import ended, intake, missing, printed
 
 pytestmark = pytest.mark.wide
-REFUSED = "the model reads: no_verdict: nobody could be asked whether this may be done, and it could do harm."
+REFUSED = "the model reads: nobody could be asked whether this may be done, and it could do harm."
 AWAY = "http://127.0.0.1:9"
 
 

@@ -120,7 +120,7 @@ def test_of_several_tripwires_the_strictest_counts_and_the_model_hears_neither_c
     assert governance(result).steps[0] == "rules: halt"
     assert some(governance(result).ticket).kind == "halt"
     message = some(told(tripwires=[WIRE]).tell(**transfer(501))).message
-    assert message == "This action was refused. Do not try to reach the same result another way; report it instead."
+    assert message.startswith("haltline refused this call. Do not try")
 
 
 def test_the_quality_that_an_agents_side_reports() -> None:

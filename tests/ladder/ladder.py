@@ -73,10 +73,10 @@ def of_scope(pattern: type[CrossSessionPattern[Any]], severity: Severity) -> Ite
             time=at(number * BETWEEN_S),
         )
         measures = cross_session.decide(POLICY, standing, signal, finding_of(pattern.id, severity, f"e{number}"), rule)
-        if measures is not None:
-            reach = measures.decision.scope
-            stops = measures.decision.level >= Level.PAUSE
-            stands = _said(measures.decision, reach.value if stops and reach is not ScopeKind.SESSION else "")
+        if measures is not None and (decision := measures.decision) is not None:
+            reach = decision.scope
+            stops = decision.level >= Level.PAUSE
+            stands = _said(decision, reach.value if stops and reach is not ScopeKind.SESSION else "")
         yield stands
 
 

@@ -16,11 +16,11 @@ export class Refused extends Error {
   constructor(
     /** The machine-readable code, such as `session_killed_loop_guard` or `no_verdict`. */
     readonly code: string,
-    /** The text for the model: one or two sentences. */
+    /** The text for the model, of at most 400 characters. */
     readonly reason: string,
     /** The request that an operator may approve, and its expiry (epoch milliseconds). */
     readonly approval?: { readonly requestId: string; readonly expires?: number },
   ) {
-    super(`${code}: ${reason}`);
+    super(reason);
   }
 }

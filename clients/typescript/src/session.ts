@@ -14,7 +14,7 @@ import { changed, type Changes, denied, type Verdict, verdictOf, withOwnHints } 
 /** Open calls; beyond it, the end of the oldest is not awaited any more. */
 const MAX_OPEN = 4096;
 const MAX_ID_CHARS = 256;
-const UNCHECKED = "This call could not be checked, and so it was not made. Report it instead.";
+const UNCHECKED = "haltline did not make this call: it could not be checked. Write it in a simpler way, or report it.";
 
 interface Open {
   readonly hints: string;

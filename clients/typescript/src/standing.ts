@@ -5,10 +5,13 @@ import { onlyReads } from "./reads.js";
 import { APPROVAL_PENDING, NO_VERDICT, Refused } from "./refused.js";
 import type { Verdict } from "./verdict.js";
 
-const NOBODY = "No verdict on this call is available, and it could do harm. Report it instead.";
+/* The texts of haltline.interventions.state.texts. */
+const NOBODY =
+  "haltline did not make this call: no decision on it could be obtained, and it could do harm. Continue with " +
+  "calls that only read, or end your turn and report it. Ask whoever operates you to look at haltline.";
 const UNDECIDED =
-  "It is not decided yet whether this may be done, and a person may have to approve it. It was not done. " +
-  "Do not try to reach the same result another way; report it instead.";
+  "haltline did not make this call: it is not decided yet, and a person may have to approve it. Do not try to " +
+  "reach the same result another way. Continue with something else, or end your turn and report it.";
 
 export class Standing {
   readonly #above: Standing | undefined;

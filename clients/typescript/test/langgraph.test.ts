@@ -64,7 +64,7 @@ test("a call of a tool that another middleware makes is checked, with the argume
     const llm = model([work]);
     await createAgent(guarded({ model: llm, tools: [], middleware: [adds] }, transport.session())).invoke({ messages });
     assert.deepEqual(transport.calls.map(({ args }) => args), [{ path: "b" }]);
-    assert.deepEqual([llm.read, ran], verdict === BLOCKED ? [["block: Not this."], []] : [["done b"], ["b"]]);
+    assert.deepEqual([llm.read, ran], verdict === BLOCKED ? [["Not this."], []] : [["done b"], ["b"]]);
   }
 });
 

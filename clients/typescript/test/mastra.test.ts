@@ -35,7 +35,7 @@ for (const [what, options] of Object.entries({
       const agent = new Agent(guarded({ ...base, model: mock, tools: { work: worker(ran) } }, transport.session()));
       await agent.generate("go", options as object);
       assert.deepEqual(calls(transport), verdict.allowed ? ["call work", "result work ok"] : ["call work"]);
-      if (!verdict.allowed) assert.deepEqual(mock.read, ["block: Not this."]);
+      if (!verdict.allowed) assert.deepEqual(mock.read, ["Not this."]);
     }
     assert.deepEqual(ran, ["a", "safe"]);
   });
@@ -52,7 +52,7 @@ test("tools that a processor or a toolset brings are guarded", async () => {
     const mock = model([work], [work]);
     const agent = new Agent(guarded({ ...base, model: mock, ...config } as any, new Scripted(() => BLOCKED).session()));
     await agent.generate("go", options);
-    assert.deepEqual([ran, mock.read], [[], ["block: Not this.", "block: Not this."]]);
+    assert.deepEqual([ran, mock.read], [[], ["Not this.", "Not this."]]);
   }
 });
 
@@ -62,7 +62,7 @@ test("a stopped session tries none of the agent's models again, and its run ends
   const models = [first, second].map((mock) => ({ model: mock, maxRetries: 3 }));
   const agent = new Agent(guarded({ ...base, model: models, tools: { work: worker() } }, transport.session()) as any);
   const result = await agent.generate("go");
-  assert.match(result.tripwire?.reason ?? "", /^session_killed_loop_guard: /);
+  assert.match(result.tripwire?.reason ?? "", /^Stopped\./);
   assert.deepEqual([first.turns, second.turns, result.text], [1, 0, ""]);
 });
 
@@ -85,7 +85,7 @@ test("a call that needs a person's approval is asked about behind it, also where
   assert.deepEqual(transport.calls, []);
   const resumed = await agent.approveToolCall({ runId: output.runId, toolCallId: "c0" });
   await resumed.consumeStream();
-  assert.deepEqual([transport.calls.length, ran, mock.read], [1, [], ["block: Not this."]]);
+  assert.deepEqual([transport.calls.length, ran, mock.read], [1, [], ["Not this."]]);
 });
 
 test("hints are read by the model with results and errors, and results stay the tools'", async () => {

@@ -142,7 +142,7 @@ test("calls of an MCP server are checked with its own names, and a refusal is th
   const agent = new Agent(guarded({ name: "a", model: scripted, mcpServers: [new Server() as unknown as MCPServer] }, session));
   await run(agent, session);
   assert.deepEqual(ran, [["work", { path: "safe" }, 1], ["work", { path: "a" }, 2]]);
-  assert.match(JSON.stringify(read(scripted)[0]), /"block: Not this\."/);
+  assert.match(JSON.stringify(read(scripted)[0]), /"Not this\."/);
   assert.deepEqual(calls(transport), ["call work", "call work", "result work ok", "call work", "result work ok"]);
 });
 
@@ -167,7 +167,7 @@ test("a session that breaks lets no call pass, nor does a runner that asks no gu
   const transport: Scripted = new Scripted(() => (transport.calls.length === 1 ? BLOCKED : (given.abort(), ALLOWED)));
   const session = transport.session();
   const [own] = guardedTools([worker(ran)], session) as any[];
-  assert.equal(await own.invoke(undefined, '{"path":"a"}'), "block: Not this.");
+  assert.equal(await own.invoke(undefined, '{"path":"a"}'), "Not this.");
   await assert.rejects(own.invoke(undefined, '{"path":"a"}', { signal: given.signal }), { name: "AbortError" });
   session.before = async () => {
     throw new Error("broken");

@@ -89,7 +89,7 @@ test("a verdict that a person is asked for is waited for", async (t) => {
   const { session: make, of } = await served(t, [waiting, waiting, [200, killed]]);
   const verdict = await make({ budgetMs: 100 }).before("c1", "work");
   assert.ok(!verdict.allowed);
-  assert.deepEqual([verdict.text, verdict.refused.approval], ["rejected: No.\n\nh", { requestId: "r1", expires: 9 }]);
+  assert.deepEqual([verdict.text, verdict.refused.approval], ["No.\n\nh", { requestId: "r1", expires: 9 }]);
   assert.equal(of("/v1/verdict").length, 3);
 });
 
@@ -100,7 +100,7 @@ test("a call that is still undecided is not made, whatever it does", async (t) =
     const options = { approvalWaitMs: 60, whenDown: "all" as const, ...(effect === undefined ? {} : { effects: { [name]: effect } }) };
     const verdict = await late.session(options).before("c1", name, {});
     assert.ok(!verdict.allowed);
-    assert.match(verdict.text, /^approval_pending: It is not decided yet .* It was not done\./);
+    assert.match(verdict.text, /^haltline did not make this call: it is not decided yet/);
     assert.match(late.warned.join(), /no verdict: .* has not decided within 60 ms/);
 
     for (const goes of [BUSY, (response: ServerResponse) => void response.destroy()] as Reply[]) {

@@ -72,8 +72,8 @@ test("a result that is long is cut, and one that JSON cannot say is named", asyn
 test("a refused call is denied with the text for the model, and the run goes on", async () => {
   const session = Scripted.of({ ...BLOCKED, hints: "Think again.", request_id: "r1", expires: 7 }).session();
   const verdict = await denied(session.before("c1", "work"));
-  assert.deepEqual([verdict.text, verdict.code], ["block: Not this.\n\nThink again.", "block"]);
-  assert.deepEqual([verdict.refused.message, verdict.refused.approval], ["block: Not this.", { requestId: "r1", expires: 7 }]);
+  assert.deepEqual([verdict.text, verdict.code], ["Not this.\n\nThink again.", "block"]);
+  assert.deepEqual([verdict.refused.message, verdict.refused.approval], ["Not this.", { requestId: "r1", expires: 7 }]);
   assert.equal(session.stopped, undefined);
   assert.ok((await session.before("c2", "work")).allowed);
 });
@@ -122,7 +122,7 @@ test("arguments are changed by a decision, or the call is denied where they cann
   const fixed = Scripted.of(other);
   const refused = await denied(fixed.session({ changesArguments: false }).before("c1", "work", { path: "/", force: true }));
   assert.deepEqual([refused.text, refused.code], [
-    'arguments_not_changed: This call is only allowed with other arguments: {"path":"safe"}',
+    'This call is only allowed with other arguments: {"path":"safe"}',
     "arguments_not_changed",
   ]);
   assert.deepEqual(fixed.said, ["call work", "result work error"]);
@@ -134,7 +134,7 @@ test("without an answer only what reads is made, and what stood holds", async ()
   const session = service.session({ effects: { work: "read" } });
   assert.equal(await codeOf(session, "mcp__warehouse__getAsset"), "");
   const refused = await denied(session.before("c2", "save"));
-  assert.equal(refused.text, "no_verdict: No verdict on this call is available, and it could do harm. Report it instead.");
+  assert.match(refused.text, /^haltline did not make this call: no decision on it could be obtained/);
   for (const name of ["work", "save", "get_asset"]) assert.equal(await codeOf(session, name), "session_frozen_by_operator");
   service.turn = away;
   await assert.rejects(session.beforeTurn(), REFUSED("session_frozen_by_operator"));

@@ -37,7 +37,7 @@ test("a refused call of a tool that streams its results makes none of them", asy
   }
   assert.deepEqual(ran, ["a"]);
   assert.deepEqual(parts, [["half", true], ["whole", true], ["whole", false]]);
-  assert.deepEqual(mock.read, ["Refused: block: Not this.", "whole"]);
+  assert.deepEqual(mock.read, ["Refused: Not this.", "whole"]);
   assert.deepEqual(transport.said.filter((one) => one.startsWith("result")), ["result work ok"]);
 });
 
@@ -133,7 +133,7 @@ test("an agent's prepareCall cannot bring tools past the guard, nor can the opti
     const settings = { model: mock, tools: { work: worker(ran) }, stopWhen, ...(prepareCall && { prepareCall }) };
     const agent = new ToolLoopAgent(guarded(settings, new Scripted(() => BLOCKED).session()));
     await agent.generate({ prompt: "go", ...(prepareCall ? {} : { tools }) });
-    assert.deepEqual([ran, mock.read], [[], ["Refused: block: Not this.", "Refused: block: Not this."]]);
+    assert.deepEqual([ran, mock.read], [[], ["Refused: Not this.", "Refused: Not this."]]);
   }
 });
 

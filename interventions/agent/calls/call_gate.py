@@ -51,7 +51,7 @@ from haltline.interventions.author_rules.evaluation import Asked
 from haltline.interventions.author_rules.objection import SNAPSHOT, UNCHECKED, Objection
 from haltline.interventions.levels.default_levels import FREEZE
 from haltline.interventions.state.call_digest import parameters
-from haltline.schemas.control import Stage
+from haltline.schemas.control import ControlRecord, Stage
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, Decision, Level
 from haltline.schemas.events import ActionEvent, Effect, Kind, Outcome, Usage
 
@@ -105,6 +105,7 @@ class CallGate:
         self.enforcer = Enforcer(self.settings, acknowledge=self.publisher.acknowledge, now_ms=now_ms)
         self.started_s = None
         self._refusals = TokenBucket(per_s=10, burst=20)
+        self._of_tree: ControlRecord | None = None
         self._rollbacks = Rollbacks(self._checkpoints, self.settings.rollback_budget_s, self._tell_rollback)
         self._own_decisions = itertools.count()
 
@@ -302,8 +303,13 @@ class CallGate:
             self._advise_of(action, wrong)
 
     def follow_parent(self) -> None:
-        """Apply a kill of the parent session, which no broker reports in mode local."""
+        """Apply a kill of the parent session, and what restricts its tree, which no broker reports in mode local."""
         decider, parent = self.decider, self._parent
+        if decider is not None and (record := decider.of_tree) is not self._of_tree:
+            known = record or self._of_tree
+            self._of_tree = record
+            if known is not None:
+                self.enforcer.control(known.key, record)
         if decider is not None and self.enforcer.killed is None:
             killed_here = decider.killed(self._lineage)
             if killed_here is not None:

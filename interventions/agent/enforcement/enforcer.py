@@ -23,7 +23,6 @@ from haltline.interventions.agent.enforcement.pending_approvals import (
     of_session,
 )
 from haltline.interventions.agent.enforcement.refusal_cause import (
-    ONE_THING,
     Advice,
     Cause,
     advice_of,
@@ -34,10 +33,12 @@ from haltline.interventions.agent.enforcement.refusal_cause import (
 )
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.levels.default_levels import HELD_CODE
+from haltline.interventions.state.texts import NO_AGENTS, ONE_THING, TREE_FROZEN
 from haltline.schemas.control import HALTLINE, ControlRecord, ControlState, Stage, control_key
 from haltline.schemas.decisions import ApprovalState, Decision, Level, Mode, ScopeKind
 from haltline.schemas.events import Effect
-from haltline.schemas.tools import ends_turn
+from haltline.schemas.signals import tree_of
+from haltline.schemas.tools import ends_turn, starts_agents
 
 _MAX_LATE = 64
 _MAX_REMEMBERED = 512
@@ -91,8 +92,12 @@ class Enforcer:
         self._always |= {control_key(ScopeKind.AGENT, settings.agent_id), control_key(ScopeKind.FLEET, "*")}
         if settings.mission_id is not None:
             self._always.add(control_key(ScopeKind.MISSION, settings.mission_id))
+        root = settings.root_session_id or settings.parent_session_id or settings.session_id
+        self._tree = control_key(ScopeKind.TARGET, tree_of(root))
+        self._depth = len(settings.lineage) - 1
         self._is_alone = settings.bootstrap is None
-        self._release = f"Its user releases it with a new prompt, or: haltline hook release {settings.session_id}"
+        root = settings.root_session_id or settings.session_id
+        self._released_as = root if settings.session_id.startswith(f"{root}/") else settings.session_id
         self._max_age_ms = settings.max_decision_age_s * 1000
         self._acknowledge = acknowledge
         self._now_ms = now_ms
@@ -159,6 +164,8 @@ class Enforcer:
     def decision(self, decision: Decision) -> None:
         """Apply a decision for this session."""
         with self._lock:
+            if decision.code.startswith((NO_AGENTS, TREE_FROZEN)):  # its entry of the control topic refuses calls
+                return
             waiting = self._awaited.answered_by(decision)
             if waiting is not None or decision.mode is not Mode.SHADOW:
                 self._apply(decision, waiting)
@@ -213,15 +220,20 @@ class Enforcer:
     def stay_killed(self, cause: Cause) -> None:
         """Keep a kill from an earlier process, which has acknowledged it."""
         with self._lock:
-            self._killed = cause
+            self._killed = self._told(cause)
 
-    def against_call(self, call: Call) -> Cause | None:
-        """Return the cause that refuses this call now, without a verdict."""
+    def against_call(self, call: Call, *, is_proposed: bool = False) -> Cause | None:
+        """Return the cause that refuses this call now, without a verdict.
+
+        `is_proposed`: the agent that it starts is counted already, and may be the last one.
+        """
         if self._killed is None and not self._entries and not self._before:
             return None
-        return self.against(call.action, call.match_targets, call.effect)
+        return self.against(call.action, call.match_targets, call.effect, is_proposed=is_proposed)
 
-    def against(self, action: str, targets: Sequence[str], effect: Effect = Effect.READ) -> Cause | None:
+    def against(
+        self, action: str, targets: Sequence[str], effect: Effect = Effect.READ, *, is_proposed: bool = False
+    ) -> Cause | None:
         """Return the cause that refuses such a call now, without a verdict."""
         with self._lock:
             if self._killed is not None:
@@ -232,13 +244,38 @@ class Enforcer:
             keys.update(control_key(ScopeKind.TARGET, target) for target in targets)
             entries = chain(self._entries.items(), self._before.items())
             looks = effect <= Effect.POLL
-            entry = next((r for key, r in entries if key in keys and not (looks and may_look(r))), None)
+            entry = next(
+                (
+                    record
+                    for key, record in entries
+                    if (key in keys and not (looks and may_look(record)))
+                    or (key == self._tree and self._in_tree(record, "" if is_proposed else action))
+                ),
+                None,
+            )
             if entry is None or (entry.state is ControlState.FROZEN and ends_turn(action)):
                 return None  # a frozen session may report, ask its user, and end its turn
             if action:
                 self._note_refused(entry.decision_id)
-            cause = cause_of_entry(entry)
-            return cause.saying(self._release) if self._is_alone and entry.code == HELD_CODE else cause
+            return self._told(cause_of_entry(entry))
+
+    def _told(self, cause: Cause) -> Cause:
+        """Return the cause with whom to ask here."""
+        return cause.alone(self._released_as) if self._is_alone else cause
+
+    def against_agents(self) -> Cause | None:
+        """Return the cause that refuses another agent below this session."""
+        with self._lock:
+            record = self._entries.get(self._tree) or self._before.get(self._tree)
+            is_closed = record is not None and record.code.startswith(NO_AGENTS)
+            deep = record is not None and self._depth >= (record.from_depth or 0)
+            return cause_of_entry(record) if record is not None and is_closed and deep else None
+
+    def _in_tree(self, record: ControlRecord, action: str) -> bool:
+        """Return whether an entry of the session's tree refuses such a call."""
+        if record.code.startswith(NO_AGENTS):
+            return self._depth >= (record.from_depth or 0) and starts_agents(action)
+        return True
 
     def _note_refused(self, decision_id: str) -> None:
         """Note that a call was refused for a restriction: after it, the model may have a turn for its report."""
@@ -303,7 +340,7 @@ class Enforcer:
         """Return the final result for a call: the refusal, or its admission with advice."""
         with self._lock:
             call_id = call.call_id
-            cause = self.against_call(call)
+            cause = self.against_call(call, is_proposed=True)
             # A freeze belongs to the request that can lift it: a call that has waited gets that request's answer.
             if cause is not None and (self._killed is not None or verdict is None or of_session(verdict) is None):
                 return Admitted(cause)
@@ -332,7 +369,7 @@ class Enforcer:
                 self._running[call_id] = call.action
             elif of_session(refusing) is not None:
                 self._note_refused(refusing.decision_id)
-            return Admitted(None if refusing is None else cause_of(refusing), advice, rollbacks)
+            return Admitted(None if refusing is None else self._told(cause_of(refusing)), advice, rollbacks)
 
     def done(self, call_id: str) -> None:
         """Record the end of an admitted call."""
@@ -405,6 +442,7 @@ class Enforcer:
             del self._entries[self._own]
 
     def _kill(self, cause: Cause, *, say: bool) -> None:
+        cause = self._told(cause)
         if say:
             running = ", ".join(sorted(set(self._running.values())))
             detail = f"still running: {running}" if running else ""

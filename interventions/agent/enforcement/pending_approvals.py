@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from haltline.interventions.levels.default_levels import freeze_code
+from haltline.interventions.state.texts import nobody_to_ask
 from haltline.schemas.control import ControlRecord, ControlState
 from haltline.schemas.decisions import WHOLE_SESSION, Approval, ApprovalState, Decision, Level, ScopeKind
 
@@ -50,12 +51,7 @@ def refused_alone(paused: Decision) -> Decision:
     return paused.model_copy(
         update={
             "code": APPROVAL_PENDING,
-            "message": (
-                "This needs a person's approval, and in mode local nobody can be asked: this call is refused, and the "
-                "session goes on. Leave it, or report what is left to do. To allow it, whoever runs the agent changes "
-                f"`{setting}` in the guard's policy, names the tool under `tools` with what it really does, or "
-                "connects the guard to Kafka (`bootstrap`), where a person approves it."
-            ),
+            "message": nobody_to_ask(paused, setting),
         }
     )
 

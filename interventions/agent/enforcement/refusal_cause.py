@@ -9,14 +9,9 @@ from haltline.interventions.agent.enforcement.pending_approvals import APPROVAL_
 from haltline.interventions.agent.refused import NO_VERDICT, Refused
 from haltline.interventions.agent.settings import GuardSettings
 from haltline.interventions.author_rules.objection import Objection
-from haltline.interventions.state.messages import HELD, STOPPED
-from haltline.schemas.control import HALTLINE, ControlRecord, ControlState
-from haltline.schemas.decisions import Decision, Level, ScopeKind
-
-_NOT_NOW = "This is not allowed now. Do not try to reach the same result another way; report it instead."
-_BACK = "This was going wrong. It was not done."
-_ONLY_LOOK = "For now you may look, and change nothing. Report what you would do instead."
-ONE_THING = frozenset({ScopeKind.TOOL, ScopeKind.TARGET})  # a kill of one refuses its calls, but ends no session
+from haltline.interventions.state import texts
+from haltline.schemas.control import ControlRecord, ControlState
+from haltline.schemas.decisions import Decision, Level
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,12 +29,16 @@ class Cause:
         """Return the exception."""
         return Refused(self.code, self.message, self.decision)
 
+    def alone(self, session_id: str) -> "Cause":
+        """Return the cause where no operator is connected: the user releases the session with this id."""
+        return replace(self, message=texts.alone(self.message, session_id))
+
     def saying(self, more: str) -> "Cause":
         """Return the cause with one more sentence for the model."""
-        return replace(self, message=f"{self.message} {more}".strip())
+        return replace(self, message=texts.fitted(f"{self.message} {more}".strip()))
 
 
-NOBODY: Final = Cause("", NO_VERDICT, "No verdict on this call is available, and it could do harm. Report it instead.")
+NOBODY: Final = Cause("", NO_VERDICT, texts.NO_VERDICT)
 REPLAYED: Final = "idempotent_replay"
 """The code of a call that is not repeated: the earlier result is returned."""
 OWN_RULES: Final = "own_rules"
@@ -62,15 +61,12 @@ class Advice:
 
 def cause_of(decision: Decision) -> Cause:
     """Return the cause from a decision."""
-    stops = decision.level is Level.KILL and decision.scope not in ONE_THING
-    rest = _BACK if decision.level is Level.ROLLBACK else _NOT_NOW
-    message = decision.message or (STOPPED if stops else rest)
-    return Cause(decision.decision_id, decision.code, message, decision.decided_at, decision)
+    return Cause(decision.decision_id, decision.code, texts.of_decision(decision), decision.decided_at, decision)
 
 
 def cause_of_waiting(decision: Decision) -> Cause:
     """Return the cause of a call that waits for a person."""
-    return Cause(decision.decision_id, APPROVAL_PENDING, decision.message or _NOT_NOW, decision.decided_at, decision)
+    return Cause(decision.decision_id, APPROVAL_PENDING, texts.of_decision(decision), decision.decided_at, decision)
 
 
 def may_look(record: ControlRecord) -> bool:
@@ -80,11 +76,7 @@ def may_look(record: ControlRecord) -> bool:
 
 def cause_of_entry(record: ControlRecord) -> Cause:
     """Return the cause from an entry of the control topic."""
-    stops = record.state is ControlState.KILLED and record.scope not in ONE_THING
-    message = STOPPED if stops else _ONLY_LOOK if may_look(record) else _NOT_NOW
-    if record.state is ControlState.FROZEN and record.by == HALTLINE:
-        message = HELD.format(reason=record.reason.rstrip("."))
-    return Cause(record.decision_id, record.code, message, record.decided_at)
+    return Cause(record.decision_id, record.code, texts.of_entry(record), record.decided_at)
 
 
 def hints_of(advice: Iterable[Advice]) -> str:

@@ -29,6 +29,7 @@ from haltline.interventions.agent.enforcement.refusal_cause import Advice, hints
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import GuardOptions
+from haltline.interventions.state import texts
 from haltline.schemas.events import Effect, SentSecret, Usage
 
 log: Final = logging.getLogger("haltline.agent")
@@ -37,7 +38,6 @@ MAX_OPEN: Final = 4096
 """Open calls of one session; beyond it, the oldest counts as one without a reported end."""
 NOT_CHECKED: Final = "not_checked"
 """The code of a call refused because the guard, or the adapter, failed."""
-NOT_CHECKED_TEXT: Final = "This call could not be checked, and so it was not made. Report it instead."
 _MAX_ID_CHARS = 256
 
 
@@ -230,7 +230,7 @@ class FrameworkSession:
     def subagent(self, **options: Unpack[GuardOptions]) -> Self:
         """Return a session below this one: a stop of this one stops it."""
         return type(self)(
-            self.guard.subagent(**options),
+            self.guard.below(**options),
             effects={name: effect for name, effect in self._effects.items() if effect is not None},
             changes_arguments=self._changes_arguments,
         )
@@ -340,7 +340,7 @@ class FrameworkSession:
         if answer.changes and not self._changes_arguments:
             # It must not be made with the proposed arguments.
             self._end(answer.call_id, None, "not made: other arguments were required")
-            text = not_changed(answer.changes.of(args))
+            text = texts.not_changed(answer.changes.of(args))
             return Denied(with_hints(text, answer.hints), Refused(NOT_CHANGED, text, answer.changes.decision))
         with self._lock:
             if (call := self._open.get(answer.call_id)) is not None:
@@ -351,7 +351,7 @@ class FrameworkSession:
         if isinstance(error, Refused):
             raise error
         log.error("haltline: session %s: a call could not be checked", self.guard.session_id, exc_info=error)
-        return Denied.of(Refused(NOT_CHECKED, NOT_CHECKED_TEXT))
+        return Denied.of(not_checked())
 
     def _end(self, call_id: str, value: Any, error: BaseException | str | None) -> str | None:
         """Report the end, and return the waiting hints. None: no such call is open."""
@@ -395,9 +395,9 @@ def with_hints(text: str, hints: str) -> str:
     return "\n\n".join(filter(None, (text, hints)))
 
 
-def not_changed(args: Mapping[str, Any]) -> str:
-    """Return the refusal of a call that is only allowed with these arguments, where they cannot be changed."""
-    return f"This call is only allowed with other arguments: {json.dumps(args, default=str)}"
+def not_checked() -> Refused:
+    """Return the refusal of a call because the guard, or the adapter, failed."""
+    return Refused(NOT_CHECKED, texts.NOT_CHECKED)
 
 
 def arguments_of(args: Any) -> dict[str, Any]:

@@ -15,9 +15,10 @@ from typing import Any, Final
 
 from claude_agent_sdk import HookMatcher
 
-from haltline.interventions.agent.frame.session import NOT_CHECKED, Answer, FrameworkSession
+from haltline.interventions.agent.frame.session import Answer, FrameworkSession, not_checked
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.hooks import JsonObject, Sessions
+from haltline.interventions.agent.integrations.hooks.dialects import denied
 from haltline.schemas.events import Effect
 
 log: Final = logging.getLogger("haltline.agent")
@@ -42,9 +43,7 @@ def haltline_hooks(guard: Guard, *, effects: Mapping[str, Effect | str] | None =
             log.exception("haltline: session %s: a hook could not be answered", guard.session_id)
             if given.get("hook_event_name") != "PreToolUse":
                 return {}
-            reason = f"{NOT_CHECKED}: This call could not be checked, and so it was not made. Report it instead."
-            denied = {"permissionDecision": "deny", "permissionDecisionReason": reason}
-            return {"hookSpecificOutput": {"hookEventName": "PreToolUse", **denied}}
+            return denied(not_checked().reason)
 
     # Claude makes a call whose hook exceeds its timeout.
     own = guard.settings

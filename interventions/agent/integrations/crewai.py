@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from crewai.hooks.dispatch import HookAborted, InterceptionPoint, scoped_hooks
 
-from haltline.interventions.agent.frame.session import NOT_CHECKED, Denied, FrameworkSession, tokens, with_hints
+from haltline.interventions.agent.frame.session import Denied, FrameworkSession, not_checked, tokens, with_hints
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.refused import Refused
 from haltline.schemas.events import Effect
@@ -55,7 +55,7 @@ class _Hooks:
         try:
             verdict = self._session.before(None, context.tool_name, context.tool_input)
         except Exception as error:
-            refused = error if isinstance(error, Refused) else Refused(NOT_CHECKED, "This call could not be checked.")
+            refused = error if isinstance(error, Refused) else not_checked()
             if refused is not error:
                 log.exception("haltline: session %s: a call could not be checked", self._session.guard.session_id)
             verdict = Denied.of(refused)

@@ -144,7 +144,7 @@ class Calls:
                 return None
             reason = str(error.get("message") or "error")
             hints = self.session.after(key, error=reason)
-            return message | {"error": error | {"message": f"{reason}\nhaltline: {hints}"}} if hints else None
+            return message | {"error": error | {"message": f"{reason}\n{hints}"}} if hints else None
         if result.get("resultType", "complete") != "complete":  # it requests more input, and is called again
             self.session.failed(key, ResultUnknown("the call goes on as another one"))
             return None
@@ -153,7 +153,7 @@ class Calls:
         if not hints:
             return None
         content = result.get("content")
-        hint = {"type": "text", "text": f"haltline: {hints}"}
+        hint = {"type": "text", "text": hints}
         result = result | {"content": [*(content if isinstance(content, list) else []), hint]}
         return message | {"result": result}
 

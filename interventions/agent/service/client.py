@@ -27,18 +27,17 @@ from haltline.interventions.agent.call import error_text
 from haltline.interventions.agent.calls.argument_changes import NOT_CHANGED, Changes
 from haltline.interventions.agent.enforcement.refusal_cause import NOBODY
 from haltline.interventions.agent.frame.session import (
-    NOT_CHECKED,
-    NOT_CHECKED_TEXT,
     Allowed,
     Denied,
     ResultUnknown,
     arguments_of,
-    not_changed,
+    not_checked,
     with_hints,
 )
 from haltline.interventions.agent.redaction.payload_encoding import Whole
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.service.unavailable import is_closed
+from haltline.interventions.state import texts
 from haltline.schemas.agent_service import Order
 from haltline.schemas.events import Effect, Outcome, Usage
 
@@ -202,7 +201,7 @@ class ServiceSession:
                 answer = self._ask("propose", fields)
             except ServiceRefused as refused:
                 log.error("haltline: session %s: a call could not be checked: %s", self.session_id, refused)  # noqa: TRY400 - its text says all
-                return Denied.of(Refused(NOT_CHECKED, NOT_CHECKED_TEXT))
+                return Denied.of(not_checked())
             if answer is None:
                 return self._by_policy(call_id, name, named)
             if answer["answer"] != "wait":
@@ -372,7 +371,7 @@ class ServiceSession:
         if self._changes_arguments or not changes:
             return Allowed(call_id, changed, changed=bool(changes))
         self.after(call_id, error="not made: other arguments were required")
-        text = not_changed(changed)
+        text = texts.not_changed(changed)
         return Denied(with_hints(text, hints), Refused(NOT_CHANGED, text))
 
     def _by_policy(self, call_id: str, name: str, args: Mapping[str, Any]) -> Allowed | Denied:

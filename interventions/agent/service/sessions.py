@@ -175,7 +175,7 @@ class Sessions:
             given["ancestors"] = (*above.guard.settings.lineage, *given.get("ancestors", ()))
         options = cast("GuardOptions", given)  # the settings check the values
         if above is not None:
-            return above.guard.subagent(**options)
+            return above.guard.below(**options)
         return self._make_guard(self._settings.changed(**options), checkpoints=checkpoints)
 
     def _of_caller(self, session_id: str, name: str, caller: Caller) -> FrameworkSession | None:

@@ -29,6 +29,7 @@ from haltline.interventions.agent.service.problems import Bad, bad_values
 from haltline.interventions.agent.service.sessions import Caller, Sessions
 from haltline.interventions.agent.stored_sessions import ORDER, StoredSessions
 from haltline.interventions.levels.default_levels import HELD_CODE
+from haltline.interventions.state import texts
 from haltline.schemas.agent_service import PROTOCOL, Answer, Begin, Begun, Close, End, Order, Propose, Turn, Verdict
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import Outcome
@@ -253,7 +254,7 @@ class Verbs:
             raise bad_values(error) from None
         except Exception:
             log.exception("haltline: session %s: a call could not be checked", session.guard.session_id)
-            return Answer(answer="refuse", call_id=call_id, code=frame.NOT_CHECKED, message=frame.NOT_CHECKED_TEXT)
+            return Answer(answer="refuse", call_id=call_id, code=frame.NOT_CHECKED, message=texts.NOT_CHECKED)
         self._count(found.refused)
         return answer_of(found, call_id, session)
 

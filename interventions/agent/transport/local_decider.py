@@ -1,10 +1,11 @@
 """Decisions in this process, by the worker's own core. Imported only for mode `local`."""
 
 import os
+import struct
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -15,18 +16,23 @@ from haltline.interventions.agent.transport.transport import Decider
 from haltline.interventions.control import freeze
 from haltline.interventions.state.records import control_record
 from haltline.schemas.control import ControlRecord
-from haltline.schemas.decisions import Decision, Level
+from haltline.schemas.decisions import Decision, Level, ScopeKind
 from haltline.schemas.events import ActionEvent, Effect, Kind
 from haltline.schemas.policy import Policy, PolicyDocument
+from haltline.schemas.signals import Signal, SignalScope
 from haltline.streams.engine import event_time
 from haltline.streams.engine.core import Core, SessionState
+from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.engine.plugins import installed
 from haltline.streams.policy.loader import load_core
-from haltline.streams.sessions.state_codec import CorruptState, decode, encode
+from haltline.streams.sessions.state_codec import CorruptState, decode, decode_scope, encode
 
 _SHARED: Final = frozenset(("destructive_repeat", "destructive_volume"))
 """Rules whose counts a session shares with those below it."""
 _MAX_KILLED = 10_000
+_MARK: Final = b"\0ht"
+"""Begins a stored state with that of the tree's agents after it; without agents there is only that of the session."""
+_BOTH: Final = struct.Struct(">3sI")
 
 _KILLED: dict[str, Decision] = {}
 """By session id: it stays killed in this process, also for a new guard."""
@@ -78,6 +84,12 @@ class _Tree:
     destroyers: set[str] = field(default_factory=set)
     killed: Decision | None = None
     """The kill of a session for the joint actions of several: it applies to all of them."""
+    agents: ScopeState | None = None
+    """The agents that the sessions start, for the rules on them; None: none yet."""
+    record: ControlRecord | None = None
+    """What these have restricted."""
+    hint: Decision | None = None
+    """For the next call of the first session."""
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -108,24 +120,34 @@ class LocalDecider(Decider):
 
     def stored(self) -> bytes | None:
         """Return the state of the session, for a later process; None: it has none, or one that is too large."""
-        with self._tree.lock:
+        tree = self._tree
+        with tree.lock:
             state = self._state
             if state is None:
                 return None
-            state.detectors.update(self._tree.memories)
-            state.calls.deeds = max(state.calls.deeds, self._tree.deeds)
+            state.detectors.update(tree.memories)
+            state.calls.deeds = max(state.calls.deeds, tree.deeds)
             try:
-                return encode(state)
+                of_agents = b"" if tree.agents is None else encode(tree.agents)
+                stored = encode(state)
+                return stored if not of_agents else _BOTH.pack(_MARK, len(stored)) + stored + of_agents
             except TypeError:
                 return None
 
     def restore(self, stored: bytes) -> ControlRecord | None:
         """Go on from a stored state. Returns the restriction that was in force. Raises ValueError for invalid bytes."""
+        of_agents = b""
+        if stored.startswith(_MARK) and len(stored) > _BOTH.size:
+            end = _BOTH.size + _BOTH.unpack_from(stored)[1]
+            stored, of_agents = stored[_BOTH.size : end], stored[end:]
         try:
             state = decode(stored)
+            self._tree.agents = decode_scope(of_agents) if of_agents else None
         except CorruptState as error:
             raise ValueError(str(error)) from None
         self._state = state
+        if self._tree.agents is not None and (stands := self._tree.agents.standing.stands) is not None:
+            self._tree.record = stands.as_record(ScopeKind.TARGET, self._tree.agents.id)
         self._tree.memories = {name: memory for name, memory in state.detectors.items() if name in _SHARED}
         self._tree.deeds = state.calls.deeds
         if state.control.killed is not None:
@@ -167,7 +189,12 @@ class LocalDecider(Decider):
             ahead = event_time.ahead_ms(event, self._now_ms())
             if ahead:
                 event = event_time.at_log_time(event, ahead)
-            decision = self._core.on_event(state, event).decision
+            effects = self._core.on_event(state, event)
+            decision = effects.decision
+            if effects.signals:
+                self._on_agents(effects.signals)
+            if tree.hint is not None and decision is None and tree.hint.session_id == event.session_id:
+                decision, tree.hint = tree.hint.model_copy(update={"time": event.time}), None
             if ahead and decision is not None:
                 decision = event_time.decision_for(decision, ahead)
             tree.deeds = state.calls.deeds
@@ -182,6 +209,29 @@ class LocalDecider(Decider):
                 if self._remembers:
                     _remember(decision)
         return decision
+
+    def _on_agents(self, signals: Sequence[Signal]) -> None:
+        """Apply the signals of a session to the rules on agents that start agents. With the lock held."""
+        tree = self._tree
+        for signal in signals:
+            if signal.scope != SignalScope.TARGET:
+                continue
+            effects = self._core.on_signal(tree.agents, signal)
+            tree.agents = effects.state
+            if effects.lifted:
+                tree.record = None
+            for record in effects.controls:
+                tree.record = record
+            for decision in effects.decisions:
+                if decision.level is Level.KILL:
+                    tree.killed = decision
+                elif Level.ALLOW < decision.level < Level.PAUSE:
+                    tree.hint = decision
+
+    @property
+    def of_tree(self) -> ControlRecord | None:
+        """The restriction in force for the tree."""
+        return self._tree.record
 
 
 @lru_cache(maxsize=1)

@@ -104,6 +104,10 @@ class Decider(Protocol):
     def below(self) -> "Decider":
         """Return the decider of a session below this one; both share the counts of destroyed targets."""
 
+    @property
+    def of_tree(self) -> ControlRecord | None:
+        """The restriction in force for the tree of the session, such as that it starts no more agents; None: none."""
+
     def killed(self, lineage: Iterable[str]) -> Decision | None:
         """Return the kill in force in this process for a session: its own, of one above it, or of its tree.
 

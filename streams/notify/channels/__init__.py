@@ -5,19 +5,19 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from haltline.streams.notify.channels.base import ChannelSender, Secrets
-from haltline.streams.notify.config import AnyChannel, Config
+from haltline.streams.notify.config import Actuator, AnyChannel, Config
 
 
 @dataclass(frozen=True)
 class Receiver:
     """One receiver of messages: it has a queue of its own."""
 
-    channel: AnyChannel
+    channel: AnyChannel | Actuator
     sender: ChannelSender
 
 
 def receivers_of(config: Config) -> Mapping[str, Receiver]:
-    """Return the receivers by name: each channel; of apprise each URL, from the second on as `channel:2`.
+    """Return the receivers by name: each actuator and channel; of apprise each URL, from the second on as `channel:2`.
 
     Only the libraries of used kinds are loaded.
 
@@ -37,4 +37,11 @@ def receivers_of(config: Config) -> Mapping[str, Receiver]:
             ) from None
         except (OSError, ValueError) as error:
             raise ValueError(f"channels.{name}: {error}") from None
+    for name, actuator in config.actuators.items():
+        from haltline.streams.notify.channels.actuator import Actuator as Sender  # noqa: PLC0415 - used kinds only
+
+        try:
+            found[name] = Receiver(actuator, Sender(actuator, Secrets()))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"actuators.{name}: {error}") from None
     return found

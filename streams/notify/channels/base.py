@@ -1,7 +1,7 @@
 """The interface of channels."""
 
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from haltline.streams.notify.notification_text import Message
 
@@ -20,8 +20,11 @@ class Failed(Exception):
 class ChannelSender(Protocol):
     """Sends messages to one receiver."""
 
-    def send(self, message: Message) -> None:
-        """Send a message, and return when the receiver has accepted it. Raises Failed."""
+    def send(self, message: Any) -> str | None:
+        """Send a message (`Message`, an actuator `Order`), and return when the receiver has accepted it. Raises Failed.
+
+        Returns the answer, if it is to be recorded.
+        """
 
     def close(self) -> None:
         """Close the connections."""
@@ -40,7 +43,7 @@ class Secrets:
     """Secrets, which must not be in logs and errors."""
 
     def __init__(self) -> None:
-        self._known: list[str] = []
+        self._known: set[str] = set()
 
     def read(self, file: Path) -> str:
         """Return the text of a file, which is a secret from now on. Raises ValueError for an empty one, OSError."""
@@ -51,7 +54,7 @@ class Secrets:
         lines = [line.strip() for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
         if not lines:
             raise ValueError(f"{file}: expected a secret, got an empty file")
-        self._known += lines
+        self._known.update(lines)
         return lines
 
     def without(self, text: str) -> str:

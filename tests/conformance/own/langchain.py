@@ -37,5 +37,5 @@ def _() -> None:
     guard = ScriptedGuard(hint)
     assert result_of(guard, "look", look) == [CHART, IMAGE, {"type": "text", "text": "Think again."}]
     guard = ScriptedGuard(block)
-    assert result_of(guard, "", look) == "scope_creep: Not this."
+    assert result_of(guard, "", look) == "Not this."
     assert [event.action for event in of(guard, Kind.PROPOSED)] == ["unknown"]

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter
 import haltline.detectors.cross_session
 from haltline.detectors.cross_session import ACROSS
 from haltline.detectors.cross_session.base import MAX_EVIDENCE, CrossSessionPattern
-from haltline.detectors.cross_session.budgets import SHARED, AgentBudget, MissionBudget
+from haltline.detectors.cross_session.budgets import SHARED, AgentBudget, MissionBudget, TreeBudget
 from haltline.detectors.framework.settings import annotations_of
 from haltline.detectors.framework.strictness import direction_of
 from haltline.schemas.findings import Finding
@@ -25,10 +25,14 @@ from haltline.schemas.signals import Signal, SignalKind
 from tests.detectors.cross_session.signals import signal
 
 HERE = Path(__file__).parent
-MAX_STATE_BYTES = 128 * 1024
+MAX_STATE_BYTES = 256 * 1024
 """Of one pattern and one scope; there are far fewer of these than of sessions."""
 LIMITS = {"calls": 50.0, "cost_usd": 3.0}
-SET = {AgentBudget: {"limits": LIMITS}, MissionBudget: {"limits": LIMITS}}
+SET: dict[Any, dict[str, Any]] = {
+    AgentBudget: {"limits": LIMITS},
+    MissionBudget: {"limits": LIMITS},
+    TreeBudget: {"limits": LIMITS, "agents": 20, "agents_at_once": 4, "depth": 2},
+}
 """Those that find nothing with their defaults."""
 
 PATTERNS: list[CrossSessionPattern[Any]] = [p(**SET.get(p, {})) for p in ACROSS]

@@ -1,7 +1,7 @@
 """The first irreversible act on a target: by itself, and through the core with approvals and presets."""
 
 from collections.abc import Sequence
-from typing import Any, get_args
+from typing import get_args
 
 import msgspec
 import pytest
@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 from haltline.detectors.commands.model import ActEffect
 from haltline.detectors.session.ask_first import AskFirst, Effect
-from haltline.interventions.agent import Guard, Refused
 from haltline.schemas.control import CommandKind
 from haltline.schemas.decisions import Decision, Level
 from haltline.schemas.events import ActionEvent, Kind, Outcome
@@ -20,7 +19,8 @@ from haltline.streams.policy.loader import parse_policy
 from haltline.streams.runtime.metrics import Metrics
 from haltline.streams.sessions.session_metrics import SessionMetrics
 from tests.builders import bash, call, cases, delete, event, fires_at
-from tests.docs.pages import DOCS, between, fences_of, rows
+from tests.docs.pages import DOCS, between, fences_of
+from tests.interventions.agent.test_page import scenario, without_its_case
 from tests.interventions.control.test_approvals import Session
 
 CAREFUL = AskFirst(effects=("destroys", "spends", "exposes"))
@@ -127,36 +127,17 @@ def test_an_approved_call_passes_and_the_same_effect_on_its_target_is_not_asked_
     assert session.delete(900, "b") == "PAUSE ask_first"
 
 
-@pytest.fixture
-def guard() -> Any:
-    with Guard(mode="local", session_id="careful", policy={"preset": "careful"}) as made:
-        yield made
-
-
-def test_in_mode_local_it_is_refused_with_how_to_allow_it(guard: Guard) -> None:
-    with (
-        pytest.raises(Refused, match=r"rules\.ask_first\.settings\.allowed.*Kafka") as refused,
-        guard.action("delete_asset", args={"asset_id": "a"}),
-    ):
-        pass
-    assert refused.value.code == "approval_pending"
-    assert not guard.killed
-
-
 def test_the_pages_have_a_policy_and_the_words_that_the_model_reads() -> None:
     ((_, document),) = fences_of(between(DOCS / "policy.md", "ask first"))
     session = Careful(document)
     assert session.delete(0, "a") == "PAUSE ask_first"
     assert session.says_of("rm /srv/staging/a") == "ALLOW allowed"
-    table = {
-        code: text for codes, _, text in rows(between(DOCS / "agent.md", "refusals")) for code in codes.split(", ")
-    }
     session = Careful()
     asked = session.propose(0, "a")
     assert asked is not None
-    assert asked.message == table["`approval_pending`"] == table["`approval_expired`"]
+    assert without_its_case(asked.message).startswith(scenario()["approval_pending"])
     (rejected,) = session.says(CommandKind.REJECT, session.request(asked))
-    assert rejected.message == table["`approval_rejected`"]
+    assert without_its_case(rejected.message).startswith(scenario()["approval_rejected"])
 
 
 def test_irreversible_acts_are_counted_by_default_and_on_the_worker_s_metrics_also_where_nothing_else_follows() -> None:

@@ -157,7 +157,7 @@ def test_a_coroutine_function_stays_one_and_is_guarded() -> None:
     async def agent() -> str:
         async with guard:
             done = await delete_asset("a")
-            with pytest.raises(Refused, match="session_killed_loop_guard"):
+            with pytest.raises(Refused, match="haltline stopped this session"):
                 await delete_asset("b")
         return done
 

@@ -1,58 +1,57 @@
 import re
 import sys
 import tomllib
-from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
-from haltline.interventions.agent import ClientRules, Level
-from haltline.interventions.agent.testing import ScriptedGuard, killed
+from haltline.interventions.agent import ClientRules
 from haltline.interventions.author_rules.objection import BUDGET_WARNING, TEXTS
 from haltline.interventions.control.freeze import record
+from haltline.interventions.state import texts
 from haltline.interventions.state.effects import SessionRef
 from haltline.interventions.state.session_control import Freeze
 from haltline.schemas.author_rules import several
-from haltline.schemas.control import ControlState
-from haltline.schemas.decisions import ScopeKind
-from tests.builders import T0_MS, cases
+from tests.builders import T0_MS
 from tests.docs.pages import DOCS, between, fences_of, rows
-from tests.interventions.agent.attempts import refusal
 from tests.programs import printed
 
 PAGE = DOCS / "agent.md"
 
 
+def without_its_case(text: str) -> str:
+    """Without the time, and what is quoted."""
+    return re.sub(r'"[^"]*"|[\d-]+ [\d:]+ UTC', "...", text)
+
+
 def scenario() -> dict[str, str]:
     table = rows(between(PAGE, "refusals"))
-    return {code: text for codes, _, text in table for code in re.findall(r"`(\w+)`", codes)}
+    return {
+        code: without_its_case(text).removesuffix(" ...")
+        for codes, _, text in table
+        for code in re.findall(r"`(\w+)`", codes)
+    }
 
 
 def test_the_authors_own_rules() -> None:
-    refusals = TEXTS.keys() - {BUDGET_WARNING}
-    assert {code: scenario().get(code) for code in refusals} == {code: TEXTS[code] for code in refusals}
+    (codes,) = re.findall(r"<!-- author's -->(.*?)<!-- /author's -->", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert {*re.findall(r"`([a-z_]+)`[, )]", f"{codes},")} - {"throttle_s"} == TEXTS.keys() - {BUDGET_WARNING}
 
 
-def held(state: ControlState) -> ScriptedGuard:
-    """As an operator's freeze or containment writes it."""
-    freeze = Freeze(state.value, by="ada", reason="to look at it", since_ms=T0_MS, decision_id="d1")
-    return ScriptedGuard(standing=(record(freeze, SessionRef("scripted", "cleaner", listens=True)),))
-
-
-@cases(
-    "code, guard",
-    {
-        "nobody to ask": ("no_verdict", lambda: ScriptedGuard(None)),
-        "an operator's kill": (
-            "session_killed_by_operator",
-            lambda: ScriptedGuard(standing=(killed(ScopeKind.SESSION, "scripted"),)),
+def test_the_page_has_what_a_model_reads() -> None:
+    code, freeze = (
+        "session_frozen_by_operator",
+        Freeze("frozen", by="ada", reason="why", since_ms=T0_MS, decision_id="d"),
+    )
+    told = {
+        code: texts.of_entry(record(freeze, SessionRef("s", "a"))),
+        "session_contained_by_operator": texts.of_entry(
+            record(replace(freeze, state="contained"), SessionRef("s", "a"))
         ),
-        "a kill by a rule": ("session_killed_loop_guard", lambda: ScriptedGuard(Level.KILL)),
-        "frozen": ("session_frozen_by_operator", lambda: held(ControlState.FROZEN)),
-        "contained": ("session_contained_by_operator", lambda: held(ControlState.CONTAINED)),
-    },
-)
-def test_what_stands_and_what_nobody_says(code: str, guard: Callable[[], ScriptedGuard]) -> None:
-    refused = refusal(guard())
-    assert (refused.code, refused.reason) == (code, scenario()[code])
+        "session_killed_loop_guard": texts.stopped("why", T0_MS, "this session"),
+        "session_frozen_no_progress": texts.held("why", T0_MS, "cycle"),
+        "no_verdict": texts.NO_VERDICT,
+    }
+    assert all(without_its_case(text).startswith(scenario()[code]) for code, text in told.items())
 
 
 def test_the_file_of_rules_is_one() -> None:

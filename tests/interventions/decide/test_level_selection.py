@@ -1,17 +1,20 @@
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from haltline.interventions.control import kills
 from haltline.interventions.decide.level_selection import LevelSelection
+from haltline.interventions.levels.experiment import arm_of
 from haltline.interventions.state.intervention_history import MAX_ENTRIES, MAX_ISSUES
 from haltline.interventions.state.session_control import Kill, SessionControl
 from haltline.schemas.control import Feedback, Stage
-from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.decisions import Arm, Decision, Level, Mode
 from haltline.schemas.findings import Finding, Severity
-from haltline.schemas.policy import Policy, Rule
+from haltline.schemas.policy import Experiment, Policy, Rule
+from haltline.streams.engine.core import Core
 from tests.builders import T0_MS, cases, some
 from tests.interventions.cases import Story, found, proposed
 
@@ -70,6 +73,23 @@ def test_what_counts_as_a_warning_in_vain(
 def test_an_attempt_of_one_type_gives_way_to_the_next_and_that_to_a_stop() -> None:
     expected = ["NUDGE"] * 3 + ["REINFORCE"] * 2 + ["BLOCK", None]
     assert levels(story(), *range(0, 31 * 7, 31)) == expected
+
+
+def test_an_experiment_holds_back_hints_of_its_rule_alone_and_nothing_else() -> None:
+    heard = {}
+    for silent in (0, 1):
+        experiment = Experiment(rule="error_repetition", silent=silent)
+        session = Story(story(after_warnings=2).policy.model_copy(update={"experiment": experiment}))
+        told = [some(session.tell(second, found(MEDIUM))) for second in (0, 31, 62)]
+        heard[silent] = [(one.level.value, one.would, one.experiment, bool(one.message)) for one in told]
+        assert session.level(70, found(MEDIUM, "cycle")) == "NUDGE", "the hint of another rule"
+        assert some(session.standing.history).hints == 3, "as many as it would have heard"
+    assert heard[0] == [("NUDGE", None, "told", True)] * 2 + [("BLOCK", None, None, True)]
+    assert heard[1] == [("ALLOW", "NUDGE", "silent", False)] * 2 + [("BLOCK", None, None, True)]
+    arms = [arm_of(Experiment(rule="cycle"), f"s{number}") for number in range(1000)]
+    assert (arms[:4], 450 < arms.count(Arm.SILENT) < 550) == (["silent", "told", "silent", "silent"], True)
+    with pytest.raises(ValueError, match=r"experiment\.rule: expected one of"):
+        Core(Policy.model_validate({"experiment": {"rule": "cycles"}}))
 
 
 def test_a_session_hears_no_more_hints_than_it_may_and_a_person_hears_of_it() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from haltline.interventions.payloads import rollback
 from haltline.interventions.payloads.throttle import factor_of, lowered, throttle
+from haltline.interventions.state import texts
 from haltline.interventions.state.context import note_of
 from haltline.interventions.state.intervention_history import Checkpoints, History
 from haltline.schemas.decisions import Decision, Level
@@ -69,7 +70,7 @@ def test_the_task_is_repeated(strength: str, constraints: int, boundaries: int) 
     assert (result.strength, result.goal) == (Strength(strength), "Fix the login test")
     assert (len(result.constraints), len(result.boundaries)) == (constraints, boundaries)
     assert "Fix the login test" in decision.message
-    assert all(line in decision.message for line in (*result.constraints, *result.boundaries))
+    assert all(line in decision.message for line in result.constraints)
     assert any(line.startswith("IMPORTANT") for line in result.constraints) is (strength == "strong")
 
 
@@ -252,13 +253,13 @@ def test_a_hint_is_in_a_policys_own_words_and_a_refusal_is_not() -> None:
     words = {"messages": {"error_repetition": "Ask Ada before you touch {target} {again}."}}
     policy = Policy.model_validate({"interventions": words})
     hint, refusal = (at_level(one, policy=policy, finding={"target": "table=x"}) for one in (Level.NUDGE, Level.BLOCK))
-    assert hint.message.startswith("Ask Ada before you touch table=x {again}.")
-    assert refusal.message.startswith("This action was refused. Do not try")
+    assert hint.message.startswith('Ask Ada before you touch "table=x" {again}.')
+    assert "Ada" not in texts.of_decision(refusal)
 
 
 @pytest.mark.parametrize("rule", ["destructive_volume", "budget", "step_review", "evasion", "scope_creep"])
 @pytest.mark.parametrize("level", [level for level in Level if level is not Level.ALLOW])
-def test_the_model_hears_no_threshold_no_value_and_no_rule_and_no_decision_repeats_arguments(
+def test_a_hint_and_what_a_caller_may_do_name_no_threshold_and_no_rule_and_no_decision_repeats_arguments(
     level: Level, rule: str
 ) -> None:
     secret = "hunter2-sk-live-4242"
@@ -269,8 +270,9 @@ def test_the_model_hears_no_threshold_no_value_and_no_rule_and_no_decision_repea
         event=proposed(0, args={"password": secret}, error=secret, output_head=secret),
     )
     assert secret not in decision.to_json().decode()
-    assert decision.message
-    received = decision.message + (decision.remediation.to_json().decode() if decision.remediation is not None else "")
+    received = (decision.message if level < Level.PAUSE else "") + (
+        decision.remediation.to_json().decode() if decision.remediation is not None else ""
+    )
     received += " ".join(decision.recovery.steps if decision.recovery is not None else ())
     if level >= Level.REINFORCE:
         assert some(decision.recovery).fallback == "Stay paused until a person has reviewed it."

@@ -93,7 +93,7 @@ def test_a_third_delete_stops_the_session_and_another_agent_does_not_go_on_in_it
         assert [*before, another] == [NONE] * 6
         for status, answer in (third, request, text):
             assert (status, answer["action"]) == (200, "BLOCKED")
-            assert answer["blocked_reason"].startswith("session_killed_loop_guard: ")
+            assert answer["blocked_reason"] == "KILL: for the model"
         expected = "other_agent: expected a session of another, got s1, one of another agent"
         assert of_other_agent["blocked_reason"] == expected
         wait_until(lambda: Outcome.REFUSED in worker.outcomes(), "the third was refused")

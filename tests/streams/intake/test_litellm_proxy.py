@@ -25,7 +25,7 @@ def say(event: ActionEvent) -> Decision | Level | None:
 
 
 by_deletes = third_delete_kills()
-STOPPED = "This session was stopped. Nothing more is executed; a person has to release it."  # as the worker's
+STOPPED = block("console").partition("stopped: ")[2].rstrip()  # as the worker's
 
 
 @pytest.fixture(scope="module")

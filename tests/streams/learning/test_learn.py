@@ -18,21 +18,23 @@ from haltline.cli.common import Exit
 from haltline.detectors.features.additive_model import MAX_BINS, Feature, Model
 from haltline.detectors.features.novelty import VALUES
 from haltline.detectors.session.stagnation import SHIPPED
+from haltline.interventions.levels.experiment import arm_of
 from haltline.schemas.control import Command
-from haltline.schemas.decisions import Decision, Level, Mode
+from haltline.schemas.decisions import Arm, Decision, Level, Mode
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy
+from haltline.schemas.policy import Experiment, Policy
 from haltline.streams.engine.core import Core
 from haltline.streams.learning.comparing import prior_of
+from haltline.streams.learning.effect import _of_shares
 from haltline.streams.learning.fit import PLACES, ROUNDS, Floats, fit
 from haltline.streams.learning.labelled import LASTS, LEADS, Lesson, SessionLabel, Word, labels_by_session, lesson_of
 from haltline.streams.learning.spans import Span
 from haltline.streams.policy.loader import load_policy
 from haltline.streams.replay.backtest import Recorded, backtest
 from haltline.streams.replay.label_precision import recorded
-from tests.builders import at, event
+from tests.builders import at, cases, event
 from tests.streams.commands import said
-from tests.streams.learning.recorded import checks, digs, labelled_log, loops
+from tests.streams.learning.recorded import HINTS_ONLY, LabelledLog, checks, digs, labelled_log, loops
 from tests.streams.replay.recorded import label_of
 
 POLICY = "name: night\nversion: 4\ncooldown_s: 60\nrules: {cycle: {mode: warn}}\n"
@@ -153,14 +155,16 @@ def test_too_few_labels_are_an_answer_and_nothing_is_written(tmp_path: Path) -> 
     assert "haltline label DECISION confirmed|false_alarm" in output
 
 
-@pytest.mark.parametrize(
-    ("arguments", "text"),
-    [
-        pytest.param(("--out", "nowhere/c.yaml"), "--out: expected a file", id="a folder that is not there"),
-        pytest.param(("--out", "c.yaml", "--report", "r.pdf"), "--report: expected a file *.md", id="a report in PDF"),
-        pytest.param(("--out", "c.yaml", "--table", "none"), "audit table none", id="no table"),
-        pytest.param(("--out", "c.yaml", "--promote", "policy.yaml"), "expected a model", id="no candidate to promote"),
-    ],
+@cases(
+    "arguments, text",
+    {
+        "a folder that is not there": (("--out", "nowhere/c.yaml"), "--out: expected a file"),
+        "a report in PDF": (("--out", "c.yaml", "--report", "r.pdf"), "--report: expected a file *.md"),
+        "no table": (("--out", "c.yaml", "--table", "none"), "audit table none"),
+        "no candidate to promote": (("--out", "c.yaml", "--promote", "policy.yaml"), "expected a model"),
+        "no document": ((), "--out: expected a file, got none"),
+        "no experiment": (("--effect",), "expected hints of a policy's experiment, got none"),
+    },
 )
 def test_what_cannot_be_used_is_reported(
     table: Path, tmp_path: Path, arguments: tuple[str, ...], text: str, monkeypatch: pytest.MonkeyPatch
@@ -168,8 +172,27 @@ def test_what_cannot_be_used_is_reported(
     monkeypatch.chdir(tmp_path)
     Path("policy.yaml").write_text(POLICY)
     code, output = run(*(() if "--table" in arguments else ("--table", table)), *arguments)
-    assert (code, text in output) == (Exit.USAGE, True), output
+    assert (code, text in output) == (Exit.NO if "--effect" in arguments else Exit.USAGE, True), output
     assert not Path("c.yaml").exists()
+
+
+def test_the_effect_of_hints_is_told_less_silent_with_an_interval(tmp_path: Path) -> None:
+    log = LabelledLog(HINTS_ONLY.model_copy(update={"experiment": Experiment(rule="repetition")}))
+    for name, begin in ((f"loop-{n}", 100.0 * n) for n in range(12)):
+        whole = loops(name, 1, begin)
+        told = arm_of(Experiment(rule="repetition"), name) is Arm.TOLD  # it goes on to something else
+        events = [*whole[: len(whole) // 2], *digs(name, 12, begin + 40, salt=5)] if told else whole
+        log.run([*events, event(begin + 60, session=name, kind="session.ended")])
+    table = log.log.audited(tmp_path / "audit")
+    code, output = run("--effect", "--table", table, "--json")
+    ((rule),) = orjson.loads(output)["rules"]
+    progress, stopped, calls = rule["measures"]
+    assert (code, rule["rule"], progress["told_of"] + progress["silent_of"]) == (Exit.OK, "repetition", 12)
+    assert (progress["told"], progress["silent"], progress["low"] > 0, stopped["silent"]) == (1, 0, True, 0)
+    assert calls["low"] <= calls["difference"] <= calls["high"] < 0
+    assert "hints of repetition, told less silent" in run("--effect", "--table", table)[1]
+    of_newcombe = _of_shares("", [True] * 56 + [False] * 14, [True] * 48 + [False] * 32)
+    assert (of_newcombe.difference, of_newcombe.low, of_newcombe.high) == (0.2, 0.0524, 0.3339), "his first example"
 
 
 EVENTS = [event(second, session="s") for second in range(60)]
@@ -194,26 +217,23 @@ DECISIONS = [
     decision("at once", "cycle", 2),
 ]
 CONFIRMED = Lesson(SESSION, Word.CONFIRMED, Span(30 - LEADS, 30, 30 + LASTS), 0.6, 1.0)
+FALSE = Lesson(SESSION, Word.FALSE_ALARM, None, 1.0)
+MISSED = Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3)
 
 
-@pytest.mark.parametrize(
-    ("labels", "expected"),
-    [
-        pytest.param([label("confirmed", "cycle 30")], CONFIRMED, id="a loop confirmed: its event is the signal"),
-        pytest.param([label("confirmed", "cycle 30"), label("false_alarm", "cycle 30")],
-                     Lesson(SESSION, Word.FALSE_ALARM, None, 1.0), id="of a decision the last label counts"),
-        pytest.param([label("false_alarm", "stagnation 20")], Lesson(SESSION, Word.FALSE_ALARM, None, 1.0),
-                     id="a false alarm"),
-        pytest.param([label("false_alarm", "deletes")], Lesson(SESSION, Word.FALSE_ALARM, None, 0.5),
-                     id="a false alarm of a rule about something else"),
-        pytest.param([label("confirmed", "deletes")], None, id="a rule about something else was right"),
-        pytest.param([label("missed", rule="error_repetition")], Lesson(SESSION, Word.MISSED, Span(0, 40), 0.0, 0.3),
-                     id="missed: its last third"),
-        pytest.param([label("confirmed", "at once")], Lesson(SESSION, Word.CONFIRMED, Span(0, 2, 2 + LASTS), 0.6, 1.0),
-                     id="at the first events: from the beginning"),
-        pytest.param([], Lesson(SESSION, Word.QUIET, None, 0.2), id="no label"),
-    ],
-)  # fmt: skip
+@cases(
+    "labels, expected",
+    {
+        "a loop confirmed: its event is the signal": ([label("confirmed", "cycle 30")], CONFIRMED),
+        "the last label counts": ([label("confirmed", "cycle 30"), label("false_alarm", "cycle 30")], FALSE),
+        "a false alarm": ([label("false_alarm", "stagnation 20")], FALSE),
+        "one of a rule about something else": ([label("false_alarm", "deletes")], replace(FALSE, sound_weight=0.5)),
+        "a rule about something else was right": ([label("confirmed", "deletes")], None),
+        "missed: its last third": ([label("missed", rule="error_repetition")], MISSED),
+        "at the first events": ([label("confirmed", "at once")], replace(CONFIRMED, span=Span(0, 2, 2 + LASTS))),
+        "no label": ([], Lesson(SESSION, Word.QUIET, None, 0.2)),
+    },
+)
 def test_what_is_taken_from_labels(labels: list[Command], expected: Lesson | None) -> None:
     assert lesson_of(SESSION, labels_by_session(labels, DECISIONS).get("s"), quiet=True) == expected
 

@@ -13,6 +13,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 from tests.http_server import served
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+PATH = "/hook/5ecret-path"
 Answer = tuple[int, dict[str, str], str]
 OK: Answer = (200, {}, "ok")
 
@@ -23,6 +24,8 @@ class Heard:
 
     headers: dict[str, str]
     body: Any
+    asked: str
+    """Its method and path."""
 
 
 @dataclass
@@ -46,22 +49,45 @@ def of_webhook(received: Heard) -> Answer:
     return 204, {}, ""
 
 
+DELETE = {"kind": "DeleteOptions", "apiVersion": "v1"}
+APIS: dict[str, tuple[int, Any]] = {
+    "PATCH /apis/batch/v1/namespaces/batch/cronjobs/cleaner-nightly": (200, {"spec": {"suspend": True}}),
+    "DELETE /apis/batch/v1/namespaces/batch/jobs/cleaner": (200, {**DELETE, "propagationPolicy": "Foreground"}),
+    "DELETE /api/v1/namespaces/reports/pods/report-7": (200, {**DELETE, "gracePeriodSeconds": 0}),
+    "DELETE /api/v1/namespaces/reports/pods/report-8": (404, {**DELETE, "gracePeriodSeconds": 0}),
+    "POST /key/block": (200, {"key": "88dc28d0f030c55ed4ab77ed8faf0981"}),
+    "PUT /repos/acme/shop/actions/workflows/agent.yml/disable": (204, {}),
+    "POST /repos/acme/shop/actions/runs/9876/cancel": (202, {}),
+}
+"""What stand-ins of the APIs of Kubernetes, LiteLLM and GitHub answer to a request with this body."""
+
+
+def of_api(received: Heard) -> Answer:
+    """Answers a request that has the token and its body."""
+    status, expected = APIS.get(received.asked, (400, None))
+    kind = "application/merge-patch+json" if received.asked.startswith("PATCH") else "application/json"
+    found = received.headers["authorization"], received.headers["content-type"], received.body
+    return (status if found == ("Bearer t0ken", kind, expected) else 400), {}, ""
+
+
 KINDS: dict[str, Callable[[Heard], Answer]] = {
     "webhook": of_webhook,
     "alertmanager": lambda _: OK,
     "json": lambda _: OK,
+    "api": of_api,
 }
 
 
 @contextmanager
 def receiver(kind: str) -> Iterator[Receiver]:
-    """A server that hears POSTs of this kind."""
+    """A server that hears requests of this kind."""
     made, check = Receiver(), KINDS[kind]
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             text = self.rfile.read(int(self.headers["Content-Length"])).decode()
-            received = Heard(dict(self.headers.items()), text if kind == "webhook" else json.loads(text))
+            body = text if kind == "webhook" else json.loads(text)
+            received = Heard(dict(self.headers.items()), body, f"{self.command} {self.path}")
             status, headers, body = check(received)
             if status < 300 and made.answers:
                 status, headers, body = made.answers.pop(0)
@@ -80,8 +106,10 @@ def receiver(kind: str) -> Iterator[Receiver]:
             except OSError:
                 pass  # who asked is gone
 
+        do_DELETE = do_PATCH = do_PUT = do_POST  # noqa: N815 - as http.server calls them
+
     with served(Handler) as address:
-        made.url = f"{address}/hook/5ecret-path"
+        made.url = f"{address}{PATH}"
         try:
             yield made
         finally:

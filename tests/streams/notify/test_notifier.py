@@ -165,19 +165,9 @@ channels:
 """
 OLD = """\
 console: https://console.example
-channels:
-  hook: {kind: webhook, url_file: url, secret_file: secret}
-  pager: {kind: pagerduty, routing_key_file: key}
-  chat: {kind: slack, url_file: url}
-  office: {kind: teams, url_file: url}
-  mail: {kind: email, host: localhost, from: haltline@example.org, to: [ada@example.org]}
-routes:
-  - name: night
-    match: {level: PAUSE, agent: "clean*"}
-    channels: [hook, pager]
-    quiet: [{from: "22:00", to: "07:00", time_zone: Europe/Berlin}]
-    continue: true
-  - {name: rest, channels: [mail], digest: {every: 15m, by: [agent]}}
+channels: {hook: {kind: webhook, url_file: url, secret_file: secret}, pager: {kind: pagerduty, routing_key_file: key},
+  chat: {kind: slack, url_file: url}, office: {kind: teams, url_file: url}, mail: {kind: email, host: localhost}}
+routes: [{name: night, match: {level: PAUSE}, channels: [hook, pager], digest: {every: 15m, by: [agent]}}]
 """
 """A document of a release with routes."""
 
@@ -213,8 +203,7 @@ def test_a_document_of_a_release_with_routes_is_used_with_one_warning_and_check_
     config = load_config(document)
     assert list(config.channels) == ["hook"]
     assert config.gone.startswith(f"{document}: gone and without effect: channels.pager (instead: kind apprise with ")
-    for name in ("pager", "chat", "office", "mail"):
-        assert f"channels.{name} (instead: " in config.gone
+    assert config.gone.count("(instead: kind apprise with ") == 4
     assert "routes (instead: every channel is notified; Alertmanager has routes, groups, " in config.gone
     checked = run("check", document)
     assert (checked.exit_code, checked.stderr.splitlines()) == (1, [config.gone])
@@ -238,34 +227,29 @@ def test_an_incident_that_an_older_notifier_reported_is_ended(system: System) ->
         assert [one.body["type"].rpartition(".")[2] for one in there.heard] == ["resolved"]
 
 
-def test_check_reads_the_files_of_secrets_and_reports_no_secret(document: Path) -> None:
-    assert run("check", document).exit_code == 0
-    (document.parent / "secret").write_text("whsec_5hort")
-    refused = run("check", document)
-    assert (refused.exit_code, "channels.hook: " in refused.output, "5hort" in refused.output) == (2, True, False)
-    for field in ("password", "key", "token_file"):
-        document.write_text(DOCUMENT.replace("token_file: key", f"{field}: [pa55word]"))
-        refused = run("check", document)
-        assert (refused.exit_code, "pa55word" in refused.output) == (2, False)
-
-
-def test_a_test_message_says_that_it_is_one_and_is_ended_at_once(document: Path) -> None:
+def test_check_and_test_print_one_json_document_without_secrets_and_a_document_may_be_toml(document: Path) -> None:
+    checked = orjson.loads(run("check", document, "--json").stdout)
+    assert checked == {"channels": ["hook", "alerts"], "actuators": [], "gone": None}
+    refused = run("test", "--config", document, "--channel", "hook", "--json")
+    (sent,) = orjson.loads(refused.stdout)
+    assert (refused.exit_code, sent["channel"], sent["accepted"], "5ecret" in refused.output) == (
+        1,
+        "hook",
+        False,
+        False,
+    )
+    assert run("test", "--config", document, "--channel", "none").exit_code == 2
     with receiver("webhook") as there:
         (document.parent / "url").write_text(there.url)
         done = run("test", "--config", document, "--channel", "hook")
     assert (done.exit_code, done.output) == (0, "channel hook: accepted\n")
     assert "This is a test of the channel hook" in there.heard[0].body["data"]["incident"]["summary"]
     assert [one.body["data"]["kind"] for one in there.heard] == ["approval_wanted", "resolved"]
-
-
-def test_check_and_test_print_one_json_document_without_the_address_and_a_document_may_be_toml(document: Path) -> None:
-    checked = orjson.loads(run("check", document, "--json").stdout)
-    assert checked == {"channels": ["hook", "alerts"], "gone": None}
-    refused = run("test", "--config", document, "--channel", "hook", "--json")
-    (sent,) = orjson.loads(refused.stdout)
-    assert (refused.exit_code, sent["channel"], sent["accepted"]) == (1, "hook", False)
-    assert (sent["error"] in refused.stderr, "5ecret" in refused.output) == (True, False)
-    assert run("test", "--config", document, "--channel", "none").exit_code == 2
+    (document.parent / "secret").write_text("whsec_5hort")
+    refused = run("check", document)
+    assert (refused.exit_code, "channels.hook: " in refused.output, "5hort" in refused.output) == (2, True, False)
+    document.write_text(DOCUMENT.replace("token_file: key", "key: [pa55word]"))
+    assert "pa55word" not in run("check", document).output
     toml = document.with_suffix(".toml")
     toml.write_text('[channels.phone]\nkind = "apprise"\nurls_file = "url"\n')
     assert load_config(toml).channels["phone"].kind == "apprise"

@@ -8,10 +8,12 @@ import pytest
 
 from haltline.interventions.decide.cross_session import ScopeControl
 from haltline.schemas import wire
-from haltline.schemas.control import CommandKind
+from haltline.schemas.control import CommandKind, ControlRecord
 from haltline.schemas.dead_letter import BadRecord
-from haltline.schemas.decisions import ScopeKind
+from haltline.schemas.decisions import Level, ScopeKind
+from haltline.schemas.events import Kind
 from haltline.schemas.partitioner import partition_of
+from haltline.schemas.policy import Policy, Rule
 from haltline.streams.engine.core import Core, SessionState
 from haltline.streams.engine.cross_session import ScopeState
 from haltline.streams.engine.memories import looked_at, opened
@@ -23,7 +25,7 @@ from haltline.streams.sessions import state_codec
 from haltline.streams.sessions.state_cache import SCOPE_KEY
 from haltline.streams.sessions.state_codec import CorruptState, UnreadableState, due_of
 from haltline.streams.sessions.timers import TimerQueue
-from tests.builders import T0_MS, bash, cases, some
+from tests.builders import T0_MS, bash, cases, event, some
 from tests.streams.sessions.bench import (
     DAY_S,
     ELSEWHERE,
@@ -89,6 +91,20 @@ def test_a_record_is_rehearsed_as_it_is_processed_without_any_output() -> None:
         bench.pipeline.rehearse(LogRecord(TOPICS.actions, HOME, second, T0_MS, b"k", delete(second)))
     bench.pipeline.rehearse(LogRecord(TOPICS.actions, HOME, 20, T0_MS, b"k", b"no JSON"))
     assert (len(bench.sent.records), bench.counted.told) == before
+
+
+def test_a_tree_with_as_many_agents_as_it_may_run_starts_no_more_until_one_is_over() -> None:
+    bench = Bench(core=Core(Policy(rules={"tree_budget": Rule(settings={"agents_at_once": 1})})))
+    for second, kind in ((0, Kind.PROPOSED), (20, Kind.COMPLETED)):
+        call = event(second, "Task", kind=kind, session=SESSION, call_id="c1", args={"prompt": "count the tables"})
+        bench.put(TOPICS.actions, call, second=second)
+        for signal in bench.sent.of(TOPICS.signals):
+            bench.put(TOPICS.signals, signal, partition=partition_of(f"tree={SESSION}", PARTITIONS), second=second)
+    entries = [(key, value) for topic, key, value, _ in bench.sent.records if topic == TOPICS.control]
+    assert [key for key, _ in entries] == [b"target:tree=s1"] * 2
+    assert ControlRecord.model_validate_json(entries[0][1] or b"").code == "no_agents_tree_budget"
+    assert entries[1][1] is None
+    assert [(one.level, one.code) for one in bench.decisions] == [(Level.BLOCK, "no_agents_tree_budget")]
 
 
 def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:

@@ -112,6 +112,7 @@ async function act(word, of, refresh) {
 
 async function open(of, refresh) {
   const revisions = await get(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}/history`);
+  const { kill } = await get(`/api/v1/incidents/${encodeURIComponent(of.incident_id)}`);
   const dialog = h(
     "dialog",
     { class: "wide", "aria-label": `Incident ${of.cause}`, onclose: () => dialog.remove() },
@@ -131,6 +132,7 @@ async function open(of, refresh) {
         ["Assigned to", of.assignee],
         ["Resolved", of.resolution && of.resolution.replaceAll("_", " ")],
         ["Stop", of.report.summary],
+        ["Kill", kill.length > 0 && kill.map((line) => h("div", {}, line))],
       ]),
       h("h3", {}, "What happened"),
       h("ol", { class: "evidence" }, revisions.filter((one) => one.change !== "counted").map((one) => h("li", {}, h("span", { class: "dim" }, moment(one.time)), ` ${one.change}`, one.approval && `, approval ${one.approval}`, one.by && ` by ${one.by}`, one.resolution && ` (${one.resolution.replaceAll("_", " ")})`, `, ${plural(one.count, "time")}`, one.comment && h("div", {}, one.comment)))),

@@ -37,12 +37,26 @@ export async function show(main) {
     ],
     { caption: "Whether hints helped, by rule" },
   );
+  const number = (value) => (value === null ? "-" : value.toFixed(2));
+  const tried = table(
+    [
+      { head: "Rule", class: "id", cell: ({ rule }) => mono(rule) },
+      { head: "Measure", cell: ({ of }) => of.what },
+      { head: "Told", class: "num", cell: ({ of }) => `${number(of.told)} of ${count(of.told_of)}` },
+      { head: "Silent", class: "num", cell: ({ of }) => `${number(of.silent)} of ${count(of.silent_of)}` },
+      { head: "Difference", class: "num", cell: ({ of }) => number(of.difference) },
+      { head: "95 % interval", class: "num", cell: ({ of }) => (of.low === null ? "-" : `${number(of.low)} to ${number(of.high)}`) },
+    ],
+    { caption: "What hints changed, by experiment" },
+  );
+  const experiment = panel("What hints changed", tried, h("p", { class: "hint" }, "Sessions that got the hints of the policy's experiment, and those from which they were held back. For the last 1,000 decisions."));
   fill(
     main,
     h("div", { class: "head" }, h("h1", {}, "Precision"), summary, may("act") && h("span", { class: "push" }, h("button", { type: "button", onclick: () => missed(refresh) }, "Report a missed runaway"))),
     failed,
     panel("By rule", none, list, h("p", { class: "hint" }, "Precision: the share of its labelled decisions that were right. Recall: the share of the known runaways that it found. Below 70 %, consider another threshold: try it in the policy editor.")),
     panel("Whether hints helped", unheard, advice, h("p", { class: "hint" }, "What each session did in its next ten actions: the rule found nothing more (helped), found it again (continued), or stopped the session. For the last 1,000 decisions.")),
+    experiment,
     panel("Latest labels", latest),
   );
   const refresh = async () => {
@@ -56,6 +70,8 @@ export async function show(main) {
       advice.hidden = !reply.advice.length;
       fill(unheard, !reply.advice.length && empty("No hints were given yet."));
       advice.update(reply.advice.map((of) => ({ key: of.rule, of })));
+      experiment.hidden = !reply.experiments.length;
+      tried.update(reply.experiments.flatMap(({ rule, measures }) => measures.map((of) => ({ key: `${rule} ${of.what}`, rule, of }))));
       fill(latest, reply.latest.length ? labels(reply.latest) : empty("None yet."));
     } catch (error) {
       fill(failed, problem(error, refresh));

@@ -25,8 +25,8 @@ from haltline.interventions.agent.producers.any_json import text_of_blocks, writ
 from haltline.interventions.agent.refused import Refused
 from haltline.interventions.agent.settings import DEFAULT_AGENT, GuardSettings
 from haltline.interventions.levels.default_levels import HELD_CODE
-from haltline.schemas import expressions as re
-from haltline.schemas.decisions import Decision, Level
+from haltline.interventions.state.texts import line_of
+from haltline.schemas.decisions import Level
 
 JsonObject = dict[str, Any]
 OnApproval = Literal["deny", "ask"]
@@ -41,9 +41,6 @@ def agent_id_of(agent: str) -> str:
 AGENT_ID: Final = agent_id_of("claude-code")
 _MAX_ID_CHARS = 200
 _RESULTS = frozenset({"PostToolUse", "PostToolUseFailure"})
-_CODE: Final = re.compile(r"^[a-z_]+, ")
-"""The code at the beginning of a decision's reason."""
-_KNOWN: Final = "This session was stopped. "
 
 
 class Sessions:
@@ -260,7 +257,7 @@ class Sessions:
 
     def _new_stop(self, guard: Guard, refused: Refused) -> Stop:
         is_kill = guard.killed
-        return Stop(cause_of(refused), is_kill, not is_kill and refused.code == HELD_CODE, self._is_local)
+        return Stop(refused.reason, is_kill, not is_kill and refused.code == HELD_CODE, self._is_local)
 
     def _refusal(self, stop: Stop, hook: Mapping[str, Any]) -> JsonObject:
         """Return the answer to a call of a stopped session; it ends the turn if the model has read the cause before."""
@@ -275,7 +272,7 @@ class Sessions:
             waits = _awaits_a_person(refused) and self._on_approval == "ask"
             reason = answer.refusal
             if waits and self._settings.mode == "local" and refused.decision is not None:
-                reason = f"haltline: {refused.decision.reason}"  # the other text is for a session without a user
+                reason = f"haltline: {line_of(refused.decision)}"  # the other text is for a session without a user
             output |= {"permissionDecision": "ask" if waits else "deny", "permissionDecisionReason": reason}
             return {"hookSpecificOutput": output}
         if answer.changes:
@@ -347,15 +344,6 @@ async def _may_turn(session: FrameworkSession) -> bool:
     except Refused:
         return False
     return True
-
-
-def cause_of(refused: Refused) -> str:
-    """Return why a session was stopped, for its user and the model."""
-    decision: Decision | None = refused.decision
-    why = "" if decision is None else _CODE.sub("", decision.reason).rstrip(".")
-    if not why or why in refused.reason:
-        return f"haltline: {refused.reason}"
-    return f"haltline stopped this session: {why}. {refused.reason.removeprefix(_KNOWN)}"
 
 
 def stopped_answer(text: str, *, ends: bool = True) -> JsonObject:

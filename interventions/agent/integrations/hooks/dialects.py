@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 from haltline.interventions.agent.producers.any_json import parsed
+from haltline.interventions.state.texts import not_changed
 
 JsonObject = dict[str, Any]
 NOT_CALLS: Final = frozenset(
@@ -184,7 +185,7 @@ def _to_cline(_: str, answer: Answer) -> Answer:
     if answer.out.get("continue") is False:
         refused = str(answer.out.get("stopReason"))
     elif "updatedInput" in specific:
-        refused = f"This call is only allowed with other arguments: {json.dumps(specific['updatedInput'])}"
+        refused = not_changed(specific["updatedInput"])
     elif answer.code == 2:
         refused = refused or answer.err
     context = "\n".join(filter(None, (answer.out.get("systemMessage"), hints)))

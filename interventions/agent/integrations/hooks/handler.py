@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
-from haltline.interventions.agent.frame.session import NOT_CHECKED, NOT_CHECKED_TEXT
+from haltline.interventions.agent.frame.session import not_checked
 from haltline.interventions.agent.integrations.claude_code.hooks import OnApproval, Sessions
 from haltline.interventions.agent.integrations.claude_code.stops import Earlier
 from haltline.interventions.agent.integrations.hooks.ancestors import Process, folder_of, of_hook
@@ -125,7 +125,7 @@ class HookHandler:
             answer = unread(self._stored, session_id, event, str(error))
         except Exception:
             log.exception("haltline: session %s: a hook could not be answered", session_id)
-            refused = denied(f"{NOT_CHECKED}: {NOT_CHECKED_TEXT}") if event == "PreToolUse" else {}
+            refused = denied(str(not_checked())) if event == "PreToolUse" else {}
             answer = Answer(refused, "the local service failed: see its log", 0 if refused else 1)
         return reply_of(dialect, event, answer)
 

@@ -10,10 +10,10 @@ from haltline.interventions.agent.integrations.hooks.dialects import NOT_CALLS, 
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.service.unavailable import is_closed
 from haltline.interventions.agent.settings import GuardSettings
+from haltline.interventions.state.texts import NOT_CHECKED
 
 _NO_DECISIONS = "no decisions are available for this session. Calls that destroy something are refused; all others run."
 _HALTED = frozenset({"UserPromptSubmit", "PostToolBatch", "PostToolUse", "PostToolUseFailure", "Stop"})
-_UNREADABLE = "The call could not be parsed, so no verdict on it is available. Write it another way."
 
 
 def unanswered(stored: Stored, hook: dict[str, Any], why: str) -> Answer:
@@ -48,15 +48,15 @@ def unread(stored: Stored, session_id: str, event: str, why: str) -> Answer:
         return Answer({}, why, 1)  # there is no call to refuse; for a Stop, 2 would mean: continue
     stopped = stored.stopped(session_id)
     if not event and stopped is None:
-        return Answer({}, f"{_UNREADABLE} ({why})", 2)
-    answer = _refusal(session_id, stopped, _UNREADABLE, why)
+        return Answer({}, f"{NOT_CHECKED} ({why})", 2)
+    answer = _refusal(session_id, stopped, NOT_CHECKED, why)
     # With 2 the output is ignored, which would not end the whole turn of a killed session.
-    return answer if stopped is not None else Answer(answer.out, f"{_UNREADABLE} ({why})", 2)
+    return answer if stopped is not None else Answer(answer.out, f"{NOT_CHECKED} ({why})", 2)
 
 
 def _refusal(session_id: str, stopped: Stop | None, otherwise: str, why: str) -> Answer:
     if stopped is None:
-        return Answer(denied(f"no_verdict: {otherwise}"), why)
+        return Answer(denied(otherwise), why)
     return Answer(stopped_answer(stopped.text_for(session_id)), why)
 
 

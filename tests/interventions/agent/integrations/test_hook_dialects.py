@@ -66,8 +66,8 @@ class Hooks(OfClaudeCode):
 
 
 DENIED = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
-BLOCKED = {**DENIED, "permissionDecisionReason": "scope_creep: Not this."}
-PAUSED = "approval_pending: A person is asked."
+BLOCKED = {**DENIED, "permissionDecisionReason": "Not this."}
+PAUSED = "A person is asked."
 
 
 @cases(
@@ -76,11 +76,11 @@ PAUSED = "approval_pending: A person is asked."
         "codex is denied": ("codex", block, {"hookSpecificOutput": BLOCKED}),
         "codex is not asked, as a question would count as a yes": (
             "codex", pause, {"hookSpecificOutput": {**DENIED, "permissionDecisionReason": PAUSED}}),
-        "gemini is denied": ("gemini-cli", block, {"decision": "deny", "reason": "scope_creep: Not this."}),
+        "gemini is denied": ("gemini-cli", block, {"decision": "deny", "reason": "Not this."}),
         "gemini gets other arguments": (
             "gemini-cli", list_instead,
             {"hookSpecificOutput": {"hookEventName": "BeforeTool", "tool_input": {"command": "ls -l"}}}),
-        "cline is denied": ("cline", block, {"cancel": True, "errorMessage": "scope_creep: Not this."}),
+        "cline is denied": ("cline", block, {"cancel": True, "errorMessage": "Not this."}),
         "cline cannot change arguments": (
             "cline", list_instead,
             {"cancel": True, "contextModification": "Only this way.",
@@ -147,7 +147,7 @@ def test_cline_s_command_line_has_other_names_and_the_results_of_several_command
     proposed, completed = (e for e in hooks.guard.events if e.kind in {Kind.PROPOSED, Kind.COMPLETED})
     assert (proposed.args, proposed.call_id) == ({"commands": ["ls", "ls b"]}, completed.call_id)
     assert (completed.outcome, completed.error) == (Outcome.ERROR, "ToolFailed: no b")
-    assert Hooks("cline", block)(call) == {"cancel": True, "errorMessage": "scope_creep: Not this."}
+    assert Hooks("cline", block)(call) == {"cancel": True, "errorMessage": "Not this."}
 
 
 def test_gemini_hears_a_hint_with_the_result_once() -> None:

@@ -21,6 +21,7 @@ from haltline.interventions.agent.integrations.claude_code.stops import Stop
 from haltline.interventions.agent.integrations.hooks import dialects, handler
 from haltline.interventions.agent.integrations.hooks.installed import Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
+from haltline.interventions.state import texts
 from haltline.schemas.control import Stage
 from haltline.schemas.decisions import Level
 from haltline.schemas.events import ActionEvent, Kind
@@ -124,7 +125,7 @@ def test_a_session_goes_through_one_companion_and_is_stopped(embedded: EmbeddedB
         assert claude.pre("Read", "t3")["hookSpecificOutput"]["permissionDecision"] == "deny"
         wait_until(lambda: Stage.STOPPED in worker.stages("s1"), "it is acknowledged that the session has stopped")
         done = claude("SessionEnd")
-        assert (done.returncode, "haltline stopped this session" in done.stderr) == (1, True)
+        assert (done.returncode, "KILL: for the model" in done.stderr) == (1, True)
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session has ended")
         seqs = [e.seq for e in worker.events]
         assert (seqs, worker.events[-1].kind) == (list(range(len(seqs))), Kind.SESSION_ENDED)
@@ -141,7 +142,7 @@ def test_a_kill_is_known_by_a_companion_that_was_started_anew_also_with_the_brok
             claude.end(signal.SIGKILL)
             wait_until(lambda: claude.pre("Read").get("continue") is False, "the kill is known")
     claude.end(signal.SIGKILL)
-    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline: This session was stopped")
+    assert claude.pre("Read", "t2")["stopReason"].startswith("haltline stopped this session")
 
 
 @cases(
@@ -162,7 +163,7 @@ def test_with_settings_that_cannot_work_they_are_reported_and_the_fail_policy_ho
     reads = claude("PreToolUse", tool_name="Read", tool_use_id="t1")
     assert (reads.returncode, reads.stdout) == (1, ""), "its user is told once"
     assert reported in reads.stderr
-    assert claude.pre("drop_table", "t2")["hookSpecificOutput"]["permissionDecisionReason"].startswith("no_verdict: ")
+    assert claude.pre("drop_table", "t2")["hookSpecificOutput"]["permissionDecisionReason"] == texts.NO_VERDICT
 
 
 DEEP = "[" * 100_000 + "]" * 100_000
@@ -210,7 +211,7 @@ def test_without_a_broker_one_companion_stops_sessions_of_several_agents_also_af
     claude.options = ["--local"]
 
     reason = claude.pre("Read", "t9")["stopReason"]
-    assert reason.endswith("To let it go on: haltline hook release s1")
+    assert reason.endswith("Your user releases it: haltline hook release s1")
     claude.environment["HALTLINE_RUN_DIR"] = str(folder / "of ssh")
     assert claude.pre("Read", "t10")["stopReason"] == reason, "the same of another service"
     assert len(claude.services()) == 2
@@ -288,7 +289,7 @@ def test_a_user_whose_broker_is_away_is_told_once(folder: Path) -> None:
     messages = [claude.pre("Read", f"t{number}").get("systemMessage", "") for number in range(2)]
     assert ("no decisions are available" in messages[0], messages[1]) == (True, "")
     answers = [claude("PreToolUse", tool_use_id=f"b{at}", **call).stdout for at, call in enumerate((LOOKS, DELETES))]
-    assert (answers[0], "no_verdict" in answers[1]) == ("", True), "by its text"
+    assert (answers[0], texts.NO_VERDICT in answers[1]) == ("", True), "by its text"
 
 
 DELETES = {"tool_name": "Bash", "tool_input": {"command": "cd /srv && rm -rf data"}}

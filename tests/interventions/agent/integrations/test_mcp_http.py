@@ -99,7 +99,7 @@ def test_calls_go_through_and_refused_ones_are_errors_for_the_model(mode: str, h
             made = (("read_file", "a"), ("tidy", "/"), ("fail", "b"), ("read_file", "other"))
             read, tidy, fail, changed = [heard(await client.call_tool(tool, {"path": path})) for tool, path in made]
         assert (read, fail[0], changed[1][0]) == ((False, ["text of a"]), True, "text of älter")
-        assert tidy == (True, ["destructive_volume: Not that."])
+        assert tidy == (True, ["Not that."])
 
     asyncio.run(run())
     ends = [("read_file", Outcome.OK), ("tidy", Outcome.REFUSED), ("fail", Outcome.ERROR), ("read_file", Outcome.OK)]
@@ -162,7 +162,7 @@ def test_when_the_broker_is_real_a_kill_is_obeyed_by_the_command(embedded: Embed
     with StandIn(embedded.bootstrap, third_delete_kills()) as worker:
         output = asyncio.run(run())
         assert all(is_error for is_error, _ in output)  # there is no such tool, but it was asked about
-        assert [text.split(":")[0] for _, (text,) in output[2:]] == ["session_killed_loop_guard"] * 2
+        assert [text for _, (text,) in output[2:]] == ["KILL: for the model"] * 2
         wait_until(lambda: worker.of(Kind.SESSION_ENDED), "the session ends with the proxy")
         assert worker.outcomes("s1") == [Outcome.ERROR, Outcome.ERROR, Outcome.REFUSED, Outcome.REFUSED]
     assert reached == []
@@ -326,7 +326,7 @@ def test_a_stream_is_read_whatever_its_pieces(pieces: int, end: bytes) -> None:
     number, data = second.strip().splitlines()
     assert (first, number) == (b": comment", b"id: 7")
     content = orjson.loads(data.removeprefix(b"data: "))["result"]["content"]
-    assert content == [{"type": "text", "text": "haltline: Think again."}]
+    assert content == [{"type": "text", "text": "Think again."}]
     assert guards.ends() == [("rm", Outcome.OK)]
 
 

@@ -53,7 +53,7 @@ def test_a_guard_goes_on_from_what_another_has_stored() -> None:
     second = Guard(session_id="goes-on", agent_id="a", mode="local")
     second.go_on(some(first.stored()))
     assert second.stopped is None
-    with pytest.raises(Refused, match="session_killed_loop_guard"):
+    with pytest.raises(Refused, match="haltline stopped this session"):
         delete(second)
     forget_kill("goes-on")  # what this process and its user's folder know
     third = Guard(session_id="goes-on", agent_id="a", mode="local")

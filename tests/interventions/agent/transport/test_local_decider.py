@@ -41,11 +41,11 @@ def test_a_session_that_spends_too_fast_is_frozen_and_then_killed_before_its_nex
     guard = Guard(mode="local", session_id="spender")
     guard.check()
     guard.model_turn(usage=Usage(cost_usd=40))
-    with pytest.raises(Refused, match="session_frozen_spend_velocity"):
+    with pytest.raises(Refused, match="haltline holds this session"):
         guard.check()
     assert attempts(guard, 1) == ["session_frozen_spend_velocity"]
     guard.model_turn(usage=Usage(cost_usd=70))  # of a turn that was on its way
-    with pytest.raises(Refused, match="session_killed_spend_velocity"):
+    with pytest.raises(Refused, match="haltline stopped this session"):
         guard.check()
 
 
