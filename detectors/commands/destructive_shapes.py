@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.arguments import MAX_CALLS, MAX_ID_CHARS, decoded, leaves, pairs, snake
 from haltline.detectors.commands.model import ActEffect, Destruction, listed
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.tool_name_severity import badness
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
@@ -46,9 +46,7 @@ _TELLS = words_of("words of tools that report")
 """Words in names of tools that report what happened elsewhere."""
 _TOOL_NAMES = ("tool", "tool_name", "function_name", "recipient_name", "function", "fn")
 _DISPATCHES = frozenset(("call", "invoke", "execute", "run", "use", "dispatch", "tool", "perform"))
-_THING_TO_GO = re.compile(
-    r"\A_*(?P<verb>delete|remove|drop|destroy|purge|erase|wipe)(?:_(?:ids?|names?|items|paths?|files?|tables?|assets?|records?|rows|objects?))?"
-)
+_THING_TO_GO = expression_of("an argument names what is deleted")
 _GONE_AT = frozenset(("deleted_at", "removed_at", "deletion_time", "deletion_date"))
 _COMMANDED = re.compile(r"\A\s*(?P<verb>[a-z_]{2,20})\s+(?P<name>[\w./:-]{1,120})\s*", re.IGNORECASE)
 _PROSE = frozenset(tools.arguments("prose"))
@@ -56,15 +54,8 @@ _PROSE = frozenset(tools.arguments("prose"))
 _REMOVAL = re.compile(r"\A\s*(?:sudo\s+(?:-\S+\s+)*)?(?:/\S*/)?(?:rm|rmdir|shred|unlink)\s+(?:-\S+\s+)*[\w~/.$\"'*]")
 _PROGRAM_ARGS = listed("python javascript expression call source_code cells source program code script")
 _OVERRIDE = frozenset(("x_http_method_override", "x_http_method", "x_method_override"))
-_DELETING_PLACE = re.compile(
-    r"/(?:delete|remove|destroy|purge|drop|truncate|wipe|_delete_by_query)/?(?:[?#].*)?$",
-    re.IGNORECASE,
-)
-_DOCUMENTATION = re.compile(
-    r"\A\w+://(?:[\w-]+\.)*(?:docs?|developers?|devdocs|help|support|learn|wiki|man|manuals?|reference|readthedocs)\."
-    r"|\A\w+://[^/]+/(?:[^?#]*/)?(?:docs?|documentation|references?|api-reference|guides?|help|manuals?|man|wiki|learn|blog|questions|blob|tree|raw)/",
-    re.IGNORECASE,
-)
+_DELETING_PLACE = expression_of("an address that deletes", re.IGNORECASE)
+_DOCUMENTATION = expression_of("a page that documents", re.IGNORECASE)
 """Pages that say how to delete something."""
 _BY_QUERY = re.compile(r"[?&](?:action|op|operation|method|cmd|do)=(?P<verb>[\w-]+)", re.IGNORECASE)
 _LAST_OF_PLACE = re.compile(r"[/:.](?P<last>[\w-]+)/?(?:[?#].*)?$")
@@ -137,10 +128,7 @@ def telling(args: JsonObject) -> bool:
     return False
 
 
-_BEGINS = re.compile(
-    r"\A\s*(?:rm|sudo|/bin/rm|rmdir|shred|drop|truncate|delete|alter|unlink|remove|__import__|import)\s*[\s(]",
-    re.IGNORECASE,
-)
+_BEGINS = expression_of("a text begins like a removal", re.IGNORECASE)
 
 
 def texts(args: JsonObject) -> Iterator[tuple[str, str]]:

@@ -11,17 +11,14 @@ from msgspec.structs import replace as replaced
 
 from haltline.detectors.commands.model import OPENED, ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.paths import badness
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.finder import find_deletes, find_results
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.schemas import expressions as re
 
-_DISK = re.compile(
-    r"/dev/(?:(?:[shv]d|xvd)[a-z]\w*|nvme\w+|mmcblk\w+|r?disk.*|dm-\w+|mapper/.+|md\w*|sr\d+|nbd\w+|pmem\w+|zvol/.+"
-    r"|(?:loop|ram|zram)\d\w*|\$.*)"
-)
+_DISK = expression_of("a device holds data")
 _LOOP_DEVICE = re.compile(r"/dev/(?:loop|ram|zram)\d+.*")
 _SILENT = frozenset((":", "true", "false", "break"))
 _TEMPORARY = frozenset(("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/mnt/ramdisk", "/run/shm"))
@@ -36,10 +33,7 @@ _READERS = words_of("filters without other effects")
 _EMPTY_LINE_BY_CUSTOM = listed(".py .md .txt .gitkeep .keep .gitignore .ts .js .log .env .nojekyll")
 _LOG = re.compile(r"\A(?:[\w.-]+/){0,2}[\w.-]*\.(?:log|out|err|pid|trace|swp)")
 """Logs and similar files near the working directory, which have no lasting value."""
-_OWN_OUTPUT = re.compile(
-    r"\A(?:[\w.-]+/){0,2}(?:[\w.-]*\.(?:log|out|err|pid|trace)|(?:out|output|log|debug|results?|scratch|stdout|stderr|nohup)"
-    r"(?:\.(?:txt|csv|json|md|html|xml))?)"
-)
+_OWN_OUTPUT = expression_of("a file is output of a program")
 """Names of files in the working directory to which programs write their output."""
 _EMPTIES = frozenset(("truncate", OPENED))
 _TRUNCATING = frozenset((">", ">|", "&>"))
@@ -202,9 +196,7 @@ def redirections(invocation: Invocation) -> Iterator[Destruction]:
                 yield lost_path("truncate", invocation, target)
 
 
-_OPENS = re.compile(
-    r"(?:^|/)(?:sudoers(?:\.d/.+)?|authorized_keys2?|pg_hba\.conf|\.rhosts|hosts\.equiv|etc/(?:passwd|shadow|group))$"
-)
+_OPENS = expression_of("a file grants access")
 """Files that grant access."""
 
 

@@ -10,14 +10,13 @@ from haltline.detectors.commands.arguments import MAX_CALLS, MAX_JSON_CHARS, is_
 from haltline.detectors.commands.destructive_shapes import TEXTS, Deed
 from haltline.detectors.commands.effects.tools import by_name
 from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.rows import expression_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _HOLDS_TEXTS = frozenset(TEXTS)
 _MUTATION = re.compile(r"\bmutation\b[^{]{0,2000}\{(?P<fields>.*)", re.DOTALL)
-_FIELD = re.compile(
-    r"(?:\b\w+\s*:\s*)?\b(?P<field>[A-Za-z_]\w*+)\s*(?P<args>\((?:[^()]++|\([^()]*+\))*+\))?\s*(?=[{}\s]|\Z)"
-)
+_FIELD = expression_of("a field of a mutation")
 _GRAPHQL_TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*+)"')
 
 _GRAPHQL_NUMBER = re.compile(r"\b(?:id|\w{1,40}Id|\w{1,40}_id)\s{0,8}:\s{0,8}(\d{1,20})\b")

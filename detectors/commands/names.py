@@ -3,25 +3,18 @@
 Misses: names known only to their owner (`db-7`), languages other than English.
 """
 
+from haltline.detectors.commands.rows import expression_of
 from haltline.schemas import expressions as re
 
-_PRODUCTION = re.compile(
-    r"(?<![a-z])(?<!non[-_.])(?<!pre[-_.])(?<!not[-_.])(?:prod|prd|production)(?:db|data)?(?![a-z])", re.ASCII
-)
+_PRODUCTION = expression_of("a name indicates production", re.ASCII)
 _THROWAWAY = re.compile(r"(?<![a-z])(?:te?mp|temporary|scratch|sandbox|dummy|throwaway|pg_temp)(?![a-z])", re.ASCII)
 _SCRATCH = re.compile(r"(?<![a-z])scratch(?![a-z])", re.ASCII)
-_FOR_TESTS = re.compile(
-    r"(?<![a-z])(?:tests?(?:ing)?|e2e|ci|fixtures?|(?:pr|preview|review)-?\d{1,6})(?![a-z])", re.ASCII
-)
+_FOR_TESTS = expression_of("a name indicates tests", re.ASCII)
 _BACKUP = re.compile(r"\A(?:backup|(?:[a-z]+[-_.])?backups)", re.ASCII)
 _MAIN_BRANCH = re.compile(r"(?:main|master|trunk|develop|prod|production|releases?(?:[/-].*)?)", re.ASCII)
 
-_WORK_BRANCH = re.compile(
-    r"\A(?:[\w.-]+/[\w./-]+|(?:wip|try|tmp|fix|feat|feature|draft|experiment|spike|poc)(?:[-_.].*)?)", re.ASCII
-)
-_AGENTS_BRANCH = re.compile(
-    r"\A(?:(?:ai-?|coding-?)?agents?|aider|amp|claude|cline|codex|copilot|cursor|devin|gemini|goose|jules|openhands|sweep)/"
-)
+_WORK_BRANCH = expression_of("a branch of one task", re.ASCII)
+_AGENTS_BRANCH = expression_of("a branch of an agent")
 
 
 def is_production(*names: str) -> bool:

@@ -25,7 +25,7 @@ from functools import lru_cache
 
 from haltline.detectors.commands.model import Badness, listed
 from haltline.detectors.commands.names import is_backup, is_production, is_scratch, is_throwaway
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.schemas import expressions as re
 
 _BELOW_IS_SCRATCH = tuple(words_of("folders of temporary files"))
@@ -41,14 +41,10 @@ _SCRATCH_NAMES = words_of("names of what is made again")
 _AMBIGUOUS_NAMES = words_of("names of what may be made again")
 _SCRATCH_SUFFIXES = tuple(words_of("suffixes of what is made again"))
 _SCRATCH_PATTERNS = words_of("patterns of what is made again")
-_REPRODUCTION = re.compile(
-    r"\A(?:(?:test_?|debug_?|tmp_?)?repro(?:duc\w*+(?:-\w+)?|[_-]\w+)?\.\w+|test_\w+\.(?:py|js|ts|rb|sh|php|go))"
-)
+_REPRODUCTION = expression_of("a program reproduces a fault")
 """A program that reproduces a fault, beside the sources and outside the directory of tests."""
 _KEPT_AMONG = frozenset(("tests", "test", "testing", "spec", "src", "lib", "app", "srv"))
-_SOURCE = re.compile(
-    r"\.(?:py|pyi|c|h|cc|cpp|hpp|go|rs|java|kt|ts|tsx|js|jsx|rb|php|cs|swift|sql|sh|tf|ya?ml|toml|md)$"
-)
+_SOURCE = expression_of("a file is source code")
 _ALL_OF_IT = re.compile(r"(?:\*+|\.\*|\{,\.\}\*|\.\[!\.\]\*|\.\?\?\*)")
 _UNKNOWN_START = ("$", "<")
 

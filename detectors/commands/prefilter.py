@@ -11,13 +11,13 @@ from collections.abc import Iterable
 from functools import lru_cache
 from itertools import pairwise
 
-from haltline.detectors.commands.code import scripts
+from haltline.detectors.commands.code import cues, scripts
 from haltline.detectors.commands.effects.programs import TABLE
 from haltline.detectors.commands.effects.statements import MAYBE
 from haltline.detectors.commands.model import cached_by_text
 from haltline.detectors.commands.programs import databases, git, http
 from haltline.detectors.commands.programs.table import READERS
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.shell import decoding
 from haltline.detectors.commands.shell.only_write import WRITTEN_FILE
 from haltline.detectors.commands.shell.wrappers import SYNONYMS
@@ -66,9 +66,7 @@ _SPACED = bytes(low if low in _WORD_CHARS else 32 for low in (bytes([code]).lowe
 _QUOTES = re.compile(r"""["'\\]+""")
 _INSIDE_WORD = re.compile(r"""["'\\](?<=\w["'\\])["'\\\r\n]*+\w""")
 _REPLACE = re.compile(r"replace(?![\w(])", re.IGNORECASE)
-_DEVICE = re.compile(
-    r"/dev(?:(?!/|\w|-)|/(?!null|zero|std|tty|fd|u?random|pts))|(?<![>\s])[ \t]++/dev/null|[<,{]/dev/null|//dev/null"
-)
+_DEVICE = expression_of("a device is named")
 _SPLIT_BY_BRACES = re.compile(r"\{(?:(?<=\w\{)[^\s{},]*+,[^\s{}]*+\}|[^\s{},]*+,[^\s{}]*+\}\w)")
 
 _WRITES = re.compile(r">(?<!2>)(?!&|[ \t]*/dev/null)")
@@ -109,42 +107,26 @@ def may_destroy(text: str) -> bool:
     return _has_word(joined) or "/dev" in joined
 
 
-_IN_PROGRAMS = (*words_of("pieces of programs that do something"), "open my", "match (")
-_IN_SCRIPTS = (*_IN_PROGRAMS, "if_exists")
-_IN_CODE = ("replace", "command", *_IN_PROGRAMS, "shred", "erase", "shell", "%%", ".git.", "qw", "`")
-"""Lower-case substrings. A program without any of them, `rm`, `del` or a notebook's shell line destroys nothing."""
-_IN_CODE_AS_WORDS = (
-    ("open(", re.compile(r"['\"`\\]\w{0,3}[w\\{]|b64|base64|atob")),
-    ("eval", re.compile(r"(?<![a-z0-9])eval(?![a-z0-9])")),
-    ("system", re.compile(r"(?<![a-z])system(?![a-z])")),
-    ("command", re.compile(r"(?<![a-z])(?<!call_)commands?(?![a-z])")),
-)
-"""Those that are common parts of words, with the context in which they matter; `open` matters by its mode."""
-_IN_CODE_ALONE = tuple(piece for piece in _IN_CODE if piece not in dict(_IN_CODE_AS_WORDS))
-_RM, _DEL = re.compile(r"rm(?<!\wrm)"), re.compile(r"del(?<!\wdel)\b")
 _CELL_RUNS = re.compile(r"\n[^\S\n]*(?:\w+ *= *)?[!%]")
 _ALIKE = ("\u0130", "\u0131", "\u017f", "\u212a")
 """The non-ASCII letters that equal an ASCII letter in a pattern that ignores case."""
 
 
 _BEGIN_SCRIPTS = tuple(words_of("parts of names of scripts that destroy"))
-_SCRIPT = re.compile(
-    r"(?:delete|drop|destroy|wipe|purge|nuke|erase|truncate|teardown)(?:_\w{1,80})?\.(?:sh|bash|py|js|ts|mjs|rb|php|pl|ps1)\b"
-)
+_SCRIPT = expression_of("a script is named after a loss")
 _ESCAPED = re.compile(r"\\\\?(?:x|0?[0-7]{2})")
 
 
-def may_destroy_by_code(text: str) -> bool:
-    """Return False if a program destroys nothing, True if it has to be parsed."""
-    if not is_plain(text):
+def may_destroy_by_code(text: str, *, backticks: bool = True) -> bool:
+    """Return False if a program destroys nothing, True if it has to be parsed. `backticks`: these run something."""
+    if ("!" in text or "%" in text) and _CELL_RUNS.search(f"\n{text}") is not None:
         return True
-    low = text.lower()
-    if _holds(low, _IN_CODE_ALONE):
-        return True
-    for piece, needs in _IN_CODE_AS_WORDS:
-        if piece in low and needs.search(low) is not None:
-            return True
-    return ("!" in low or "%" in low) and _CELL_RUNS.search(f"\n{low}") is not None
+    return cues.may_act(text, _has_word, backticks=backticks)
+
+
+def may_destroy_by_file(text: str) -> bool:
+    """Return False if a file with this text, or one that a command line writes, destroys nothing when it is run."""
+    return _has_word(text) or may_destroy_by_code(text)
 
 
 def is_plain(text: str) -> bool:
@@ -154,15 +136,7 @@ def is_plain(text: str) -> bool:
 
 def _by_script(text: str) -> bool:
     """Return whether the small programs inside a command line have to be parsed."""
-    return not is_plain(text) or _holds(text.lower(), _IN_SCRIPTS)
-
-
-def _holds(low: str, pieces: tuple[str, ...]) -> bool:
-    """Return whether a lower-case text has a substring, `rm` or `del`, without a pattern."""
-    for piece in pieces:
-        if piece in low:
-            return True
-    return ("rm" in low and _RM.search(low) is not None) or ("del" in low and _DEL.search(low) is not None)
+    return cues.may_act(text, lambda _: False, backticks=False)
 
 
 def written_files(text: str) -> tuple[list[str], str]:

@@ -45,6 +45,7 @@ _MAX_OF_FILE = 16
 _MAX_PATH_CHARS = 4096
 _STEPS_OF_A_PROGRAM = 20
 _CODE_SUFFIXES = frozenset(("py", "js", "mjs", "cjs", "ts", "rb", "pl", "php", "r", "lua", "jl", "ipynb", "go"))
+_WITHOUT_BACKTICKS = frozenset(("py", "ipynb", "go", "lua", "r"))
 _CODE_LINE = re.compile(r"python|node|ruby|perl|php|deno|bun|lua")
 _OPENED_TO_ALL = re.compile(r"chmod(?:Sync)?\(\s*['\"]([^'\"\n]+)['\"]\s*,\s*['\"]?0?o?[0-7]?(?:777|666|767|776)\b")
 _SCHEDULES = re.compile(r"/cron(?:tab|\.d|tabs)(?:/|$)|/spool/cron/")
@@ -201,10 +202,12 @@ def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget
     first = text[:80].partition("\n")[0]
     if suffix == "sql":
         yield from sql_destructions(text, work=work)
-    elif suffix == "ipynb":
-        yield from _of_code(cells(text), cwd, work)
     elif suffix in _CODE_SUFFIXES or (first.startswith("#!") and _CODE_LINE.search(first)):
-        yield from _of_code(text, cwd, work)
+        program = cells(text) if suffix == "ipynb" else text
+        if may_destroy_by_code(program, backticks=suffix not in _WITHOUT_BACKTICKS and "python" not in first):
+            yield from _of_code(program, cwd, work)
+    elif not may_destroy(text):
+        return
     elif name == "package.json":
         for command in scripts_of_package(text):
             yield from _of_command(command, cwd, depth + 1, work)
@@ -219,8 +222,6 @@ def _of_file(file: str, text: str, cwd: str | None, depth: int, work: StepBudget
 
 def file_destructions(file: str, text: str, *, cwd: str | None = None) -> tuple[Destruction, ...]:
     """Return what a file destroys when it is run: shell, SQL, a Makefile or a program, by its name and first line."""
-    if not may_destroy_by_code(text[:MAX_COMMAND_CHARS]):
-        return ()
     found = dict.fromkeys(_of_file(file, text[:MAX_COMMAND_CHARS], cwd, 0, StepBudget()))
     if not found:
         return ()

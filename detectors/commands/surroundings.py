@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from haltline.detectors.commands.model import IN_PRODUCTION, LOSSES, STAYS, ActEffect, Badness, Destruction, placed
 from haltline.detectors.commands.names import is_for_tests, is_production
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.schemas import expressions as re
@@ -63,14 +63,9 @@ _OF_A_FRAMEWORK = re.compile(
 """`RAILS_ENV=test`, `DJANGO_SETTINGS_MODULE=app.settings.test`."""
 _OF_NO_FRAMEWORK = words_of("programs of no framework")
 """Programs that do not read the environment of a framework."""
-_OF_APPLICATIONS = re.compile(
-    r"\A(?:\w+_)?(?:ENV|ENVIRONMENT|SETTINGS_MODULE|DATABASE_URL|DB_NAME|DB|DATABASE)=", re.IGNORECASE
-)
+_OF_APPLICATIONS = expression_of("a variable of an application", re.IGNORECASE)
 """Variables that only an application reads."""
-_ADDRESS = re.compile(
-    r"(?:\A|=)[\"']?(?:jdbc:)?(?:(?P<file>(?:file|sqlite3?):(?!//)|sqlite3?://)|(?P<scheme>[a-z][a-z0-9+]{1,20})://(?:[^@/\s]{0,200}@)?"
-    r"(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{0,255})(?::\d{1,5})?(?:/(?P<name>[^?\s\"']{0,200}))?)"
-)
+_ADDRESS = expression_of("the address of a database")
 """The address of a database: a file, or a server with the database's name."""
 _LESS_THAN_A_TABLE = frozenset(("delete_rows", "redis_del", "drop_view", "drop_index", "drop_function", "drop_trigger"))
 _OF_DATABASES = words_of("schemes of databases")
@@ -89,15 +84,10 @@ _DEVELOPMENT_STACK = re.compile(rf"\A(?:.*[\W_])?{_DEVELOPMENT}\d*", re.IGNORECA
 """Those that are so also by a name that ends with one of development."""
 _OF_A_CONTROLLER = re.compile(r"k8s=pod/[\w-]+-[a-z0-9]{8,10}-[a-z0-9]{5}(?:@.*)?")
 """A pod of a deployment, which is recreated automatically."""
-_PASSING = re.compile(
-    r"\A(?:bucket=(?:local|localstack|minio|myminio):.*|key=(?:cache|session|tmp|temp|test|lock)[:_.-]|object=s3://[^/]+/(?:.*/)?(?:tmp|temp|ci|test)/).*"
-)
+_PASSING = expression_of("a target that passes")
 _EMULATOR = re.compile(r"\AUseDevelopmentStorage=true|(?:localhost|127\.0\.0\.1):(?:5432[1-9]|4566)\b")
 """Of Azure's storage, Supabase and AWS, by their usual ports."""
-_OWN_SERVER = re.compile(
-    r"\A(?:(?:\w+://)?(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1\]|host\.docker\.internal):(?:3\d{3}|4200|4321|5000|5001|5173|80[08]\d|8888|9000)(?:/|$)"
-    r"|:(?:\d{2,5})?(?:/|$)|(?:\w+://)?(?:localhost|127\.0\.0\.1|\[::1\])(?::\d+)?/(?:.*[/_-])?tests?(?:[/_-]|$))"
-)
+_OWN_SERVER = expression_of("a server of the developer")
 _LITTLE = re.compile(r"(?:^|[\W_])(?:dev|devel|local|localhost|own|mine|preview|ci)(?:$|[\W_])", re.IGNORECASE)
 _MAX_CHARS, _MAX_WORDS = 256, 256
 """The numbers of characters and words that are checked, which bound the time for any text."""
@@ -113,14 +103,9 @@ _CLIENTS = words_of("clients of databases")
 _OF_CLIENTS = ("-h", "--port", "-P")
 _DATABASE_OPTIONS = frozenset(("-d", "--dbname", "--database", "--db", "-D"))
 _USUAL_PORTS = frozenset(("5432", "3306", "6379", "27017", "4566"))
-_PLACE_VARIABLE = re.compile(
-    r"\A(?:\w{1,60}_)?(?:PROFILE|CONTEXT|PROJECT|HOST|ENDPOINT_URL\w{0,40}|DATABASE_URL|KUBECONFIG|PGHOST|PGPORT|PGDATABASE)"
-    r"=(?P<value>.+)"
-)
+_PLACE_VARIABLE = expression_of("a variable names a place")
 _PLACE_ARGUMENTS = tuple(words_of("arguments that name a place"))
-_AUTHORITY = re.compile(
-    r"\A(?:[\w+.-]{1,20}://)?(?:[^@/\s]{0,200}@)?(?P<host>\[[^\]]{1,45}\]|[^:/?\s]{1,255})(?::(?P<port>\d{1,5}))?"
-)
+_AUTHORITY = expression_of("the host and port of an address")
 _THIS_HOST = frozenset(("127.0.0.1", "::1", "[::1]", "0.0.0.0"))
 _MAX_WHERE_CHARS = 200
 
@@ -185,7 +170,8 @@ def placed_in(target: str, invocation: Invocation) -> str:
 def _on_its_machine(target: str, invocation: Invocation) -> str:
     """Return a file of another machine, or of a container, as `path=web:/srv/x`."""
     kind, equals, name = target.partition("=")
-    return f"{kind}={invocation.on}:{name}" if invocation.on and f"{kind}{equals}" in _OF_A_MACHINE else target
+    machine = invocation.on.removesuffix("@.")
+    return f"{kind}={machine}:{name}" if machine and f"{kind}{equals}" in _OF_A_MACHINE else target
 
 
 def where(invocation: Invocation, target: str) -> str:
@@ -196,7 +182,7 @@ def where(invocation: Invocation, target: str) -> str:
     line = _line(invocation)
     if line.production:
         return IN_PRODUCTION
-    found = set(line.servers)
+    found = {*line.servers, invocation.on}
     if not target.startswith("database="):
         found |= line.databases
     return " ".join(sorted(found - {""} - _USUAL_PORTS))[:_MAX_WHERE_CHARS]
@@ -226,7 +212,7 @@ def _line(invocation: Invocation) -> "_Line":
             databases.add(address["name"] or "")
         elif variable is not None and not word.startswith("-"):
             servers |= _server(variable["value"])
-    return _Line(name, argv, assigned, words, valued, is_production(*words), servers, databases)
+    return _Line(name, argv, assigned, words, valued, is_production(*words, invocation.on), servers, databases)
 
 
 def _is_for_others(assigned: str, program: str) -> bool:
@@ -348,6 +334,8 @@ def _place(invocation: Invocation) -> _Place:
     unless = _UNLESS.get((name, argv[0] if argv else ""), _UNLESS.get((name, "")))
     everything |= unless is not None and not any(word.partition("=")[0] in unless for word in argv)
     everything |= any(map(_EMULATOR.search, words))
+    _, space, context = (*invocation.on.split("@"), "", "")[:3]
+    everything |= is_for_tests(space) or _CLUSTER.fullmatch(context) is not None
     resets = any(option in _RESETS_WITH and _VALUES["tests"].fullmatch(value) for option, value in valued)
     everything &= not remote  # a variable for tests does not move a database
     return _Place(line.production, everything, inside, resets, near, remote or _flags(invocation, _REMOTE_FLAGS))

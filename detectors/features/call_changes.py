@@ -1,6 +1,6 @@
 """What one call creates, renames and changes, by its tool, its text and its arguments."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,7 +19,8 @@ from haltline.detectors.commands import renames as shell_renames
 from haltline.detectors.commands.arguments import in_snake
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import as_row, placed
-from haltline.detectors.commands.prefilter import may_destroy_by_code
+from haltline.detectors.commands.prefilter import may_destroy_by_file
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.sql import sql_creations, sql_renames
 from haltline.detectors.commands.surroundings import placed_in, where_of_tool
@@ -27,7 +28,6 @@ from haltline.detectors.features import command_effects
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import UNKNOWN, is_id, short_name, snake_case
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -38,7 +38,7 @@ from haltline.schemas.tool_names import destroying_verb, words
 # Looked up for every event, which is slower as members of their class.
 _EXEC, _WRITE, _POLL, _READ = Effect.EXEC, Effect.WRITE, Effect.POLL, Effect.READ
 _PLAIN, _SHELL, _SQL = Reading.PLAIN, Reading.SHELL, Reading.SQL
-_MAKES = set_of("verbs that make things")
+_MAKES = words_of("verbs that make things")
 _MAKES_OR_CHANGES = frozenset(("save", "put", "write", "upload"))
 """These create the content of a file, but may only change an existing asset or row."""
 _CHANGES_TOO = frozenset(("save", "put", "write"))
@@ -63,39 +63,34 @@ _TO_ARGS = tools.arguments("to")
 _IDS = frozenset(("id", "uuid", "arn", "slug", "name", "key"))
 _FIELD = re.compile(r"[\"']?\b([A-Za-z][\w-]{1,40})[\"']?\s{0,4}[:=]\s{0,4}[\"']?([\w./:-]{3,200})")
 _KIND_END = re.compile(r"_(?:id|name|key|arn|slug|uuid|identifier)$")
-_MADE_BY_AWS = re.compile(
-    r"\baws(?:local)?\s[^|;&\n]{0,200}?(?P<service>[a-z0-9-]{2,30})\s(?:create|run|launch|allocate)-(?P<thing>[a-z-]{2,40})"
-)
+_MADE_BY_AWS = expression_of("aws makes something")
 _COMPOSE_UP = re.compile(r"\bdocker[ -]compose\s(?:[^|;&\n]{0,200}\s)?up\b")
-_VOLUME_CREATED = re.compile(r"\bVolume\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
+_CREATED = re.compile(r"\b(Volume|Container)\s{1,8}\"?([\w.-]{1,128})\"?\s{1,8}Creat(?:ed|ing)\b")
 _MADE_BY_KUBECTL = re.compile(r"^([a-z]{2,40}(?:\.[\w.-]{1,60})?)/([\w.-]{1,128}) created$", re.MULTILINE)
 _MAX_IDS = 16
 _PROGRAM_FILES = (".py", ".sh", ".js", ".ts", ".rb", ".mjs")
 CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _PLACES_CHARS = 4096
 """The part of a command line or program that is searched for renames and for directories where programs run."""
-_STEPS = re.compile(
-    r"(?:^|[_./:])(?:[glprj]?db|dlv|debug(?:ger)?(?!_(?:start|stop|add|attach|launch|quit|kill|set))|step(?:i|s|_.*)?|next(?:i|_.*)?|continue|advance|pager|scroll|(?:page|scroll)_.*|goto)"
-    r"(?:$|[_./:])"
-)
+_STEPS = expression_of("a tool steps through something")
 """Names of tools that are called repeatedly to advance, and report their position."""
 _DEBUGS = re.compile(r"\A\s*(?:(?:step|next)i?|continue|finish|[sn]i)\s*(?:\d+\s*)?$")
 """Input to a debugger."""
 
 
 def files_of(act: Observed) -> list[tuple[str, list[list[str]]]]:
-    """Return the files that an attempt writes, with the losses of running each; harmless files are omitted."""
+    """Return the files that an attempt writes, with the losses of running each."""
     tool, args = act.tool, act.args
     if tool.effect is _EXEC:
         text = act.text
         writes = text.count(">") > text.count("2>&1") or "tee " in text
-        if tool.reading is not _SHELL or not writes or not may_destroy_by_code(text):
+        if tool.reading is not _SHELL or not writes or not may_destroy_by_file(text):
             return []
         texts = files_written(text, cwd=act.cwd)
     elif tool.effect is _WRITE and args:
         text = _first_text(args, (*content_args(tool), *_put_in(tool)))
         target = act.targets[0]
-        if not text or not target.startswith("path=") or not may_destroy_by_code(text):
+        if not text or not target.startswith("path="):
             return []
         texts = {target[5:]: text}
     else:
@@ -106,7 +101,9 @@ def files_of(act: Observed) -> list[tuple[str, list[list[str]]]]:
         losses = [as_row(d) for d in file_destructions(path, text, cwd=act.cwd)]
         if tool.effect is _WRITE and args and not args.keys().isdisjoint(_put_in(tool)):
             losses = [*act.written.get(path, ()), *losses][:_MAX_OF_FILE]  # the rest of the file is unchanged
-        found.append((path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut else losses))
+        found.append(
+            (path, [*losses, ["unread", f"path={path}", "PLAIN"]] if cut and may_destroy_by_file(text) else losses)
+        )
     return found
 
 
@@ -242,8 +239,10 @@ def made_by_answer(act: Observed) -> tuple[str, ...]:
 
 def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if "compose" in head and _COMPOSE_UP.search(head) is not None:
-        names = _VOLUME_CREATED.findall(answer[:_PLACES_CHARS])
-        return _made_where(head, ("docker", "docker-compose"), ["./*", *names], "volume=") if names else ()
+        created = _CREATED.findall(answer[:_PLACES_CHARS])
+        volumes = [f"volume={name}" for kind, name in created if kind == "Volume"]
+        services = [service for kind, name in created if kind == "Container" for service in _services(name)]
+        return _made_where(head, ("docker",), [*volumes, *(["volume=./*"] * bool(volumes)), *services], "")
     if "kubectl" in head or "oc " in head:
         names = [f"{kind.partition('.')[0]}/{name}" for kind, name in _MADE_BY_KUBECTL.findall(answer[:_PLACES_CHARS])]
         return _made_where(head, ("kubectl",), names, "k8s=") if names else ()
@@ -251,6 +250,14 @@ def _made_by_program(head: str, answer: str) -> tuple[str, ...]:
     if made is None:
         return ()
     return _made_where(head, ("aws", "awslocal"), _ids(answer, _singular(made["thing"])), f"aws={made['service']}/")
+
+
+def _services(container: str) -> Iterator[str]:
+    """Yield what a container of a project may be called: `app-web-1`, as the service `web` or `app-web`."""
+    yield from (f"container={container}", f"inside={container}")
+    parts = container.replace("_", "-").split("-")[:-1]
+    for at in range(len(parts)):
+        yield f"inside={'-'.join(parts[at:])}@."
 
 
 def _made_where(head: str, programs: tuple[str, ...], names: list[str], kind: str) -> tuple[str, ...]:

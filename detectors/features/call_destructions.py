@@ -22,6 +22,7 @@ from haltline.detectors.commands.arguments import MAX_DEPTH, in_snake, objects_o
 from haltline.detectors.commands.effects import requests
 from haltline.detectors.commands.model import BLANK, LOSSES, ActEffect, of_row
 from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.rows import expression_of, texts_of, words_of
 from haltline.detectors.commands.script_files import original
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.detectors.commands.surroundings import is_own_server, names_production, raised, seen_by_tool
@@ -30,7 +31,6 @@ from haltline.detectors.features.call_changes import content_args, noun, own_nam
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool import KnownTool
 from haltline.detectors.features.tool_classifier import MAX_TARGETS, UNKNOWN, Classifier, short_name, text_of
-from haltline.detectors.features.vocabulary import set_of, texts_of
 from haltline.detectors.features.working_state import nobody_misses
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -49,13 +49,8 @@ _EMPTY_BY_CUSTOM = texts_of("ends of files that are often created empty")
 _SUFFIX = re.compile(r"\.[A-Za-z]\w*$")
 _IN_EVERY_PROJECT = re.compile(r"\A.*/(?:README|LICENSE|CHANGELOG|(?:main|app|index|settings|server|config)\.)[\w.]*$")
 """These are created once in a project, so an empty one is an emptied one."""
-_DATABASE_WORDS = set_of("words of databases")
-_STATEMENT = re.compile(
-    r"\A\s*+(?:(?>--[^\n]*\n|/\*.*?\*/)\s*+)*+(?:drop\s+(?:table|view|schema|database|column|materialized)|truncate\s+(?:table\s+)?"
-    r"|delete\s+from|alter\s+table|update\s+[\w.\"`\[\]]+\s+set|merge\s+into|create\s+or\s+replace|insert\s+overwrite)\b"
-    r"[^?]*\Z",
-    re.IGNORECASE | re.DOTALL,
-)
+_DATABASE_WORDS = words_of("words of databases")
+_STATEMENT = expression_of("a statement that destroys", re.IGNORECASE | re.DOTALL)
 _TYPES = frozenset(("type", "fill", "typing", "keyboard", "autocomplete"))
 """Words of tools that type a text."""
 _STATEMENT_HINT = re.compile(r"drop|truncate|delete|alter|update|merge|replace|overwrite", re.IGNORECASE)

@@ -11,12 +11,12 @@ from enum import StrEnum
 
 from msgspec import Raw, field, msgpack
 
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features.call import Again, Known
 from haltline.detectors.features.call_changes import CHANGING
 from haltline.detectors.features.error_normalization import Normalization, failing
 from haltline.detectors.features.fingerprint import clean_result, clean_waiting, digest
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect

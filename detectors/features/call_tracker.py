@@ -5,6 +5,7 @@ from zlib import crc32
 from msgspec import field
 
 from haltline.detectors.commands.model import MADE_AGAIN, as_row, holds_one
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.commands.shell import choices
 from haltline.detectors.features import call_changes, command_effects, tool_classifier
 from haltline.detectors.features.call import OpenCall, Phase
@@ -15,7 +16,6 @@ from haltline.detectors.features.novelty import Novelty
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.ownership import UNDO, Ownership
 from haltline.detectors.features.steps import Step
-from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect, Kind, Task
 from haltline.schemas.policy import Reading

@@ -7,8 +7,7 @@ Accurate enough for the weight of a repetition (was there work in between?), and
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
-from haltline.detectors.commands.rows import words_of
-from haltline.detectors.features.vocabulary import expression_of, set_of, texts_of
+from haltline.detectors.commands.rows import expression_of, texts_of, words_of
 from haltline.schemas import expressions as re
 
 _READ_CHARS = 4096
@@ -19,33 +18,25 @@ MAX_SUBJECT_CHARS = 120
 
 _BETWEEN = re.compile(r"[;&|(){}`\n]+|-exec(?:dir)?\s")
 _BEFORE_PROGRAM = frozenset(("do", "then", "else", "sudo", "xargs", "exec", "env", "nohup", "time", "!"))
-_CHANGING = set_of("programs that change files")
+_CHANGING = words_of("programs that change files")
 _INSTALLERS = texts_of("programs that install")
 _CHANGES_IF = {name: expression_of(f"files are changed by {name}") for name in ("sed", "perl", "tar", "curl", "git")}
 _CHANGES_IF |= dict.fromkeys(_INSTALLERS, expression_of("files are changed by an installer"))
-_MAKE_NEW = set_of("programs that look or make something new")
-_LOOKING = _MAKE_NEW | set_of("programs that only look")
+_MAKE_NEW = words_of("programs that look or make something new")
+_LOOKING = _MAKE_NEW | words_of("programs that only look")
 """Programs that change no file that was there before."""
-_GIT_TAKES_BACK = re.compile(
-    r"\bgit\s+(?:-C\s+\S+\s+|-\S+\s+){0,8}(?:reset|restore|read-tree|checkout\s+(?!-)\S+\s+[^\s;&|])"
-)
+_GIT_TAKES_BACK = expression_of("git takes files back")
 """git as it leaves files that differ from the last commit."""
 _GIT_WRITES = re.compile(r"\bgit\s+(?:apply|am|cherry-pick|merge|mv|pull|rebase|revert|rm|stash\s+(?:pop|apply))\b")
 _STATUS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?status\b")
 _COMMITS = re.compile(r"\bgit\s+(?:-C\s+\S+\s+)?(?:commit\b|stash(?!\s+(?:list|show|drop|clear|pop|apply|branch)\b))")
-_MODIFIED = re.compile(
-    r"^(?:[ MADRCU][MADRCU] |[MADRCU]  )(\S[^\n]{0,300})$"
-    r"|^[ \t]{1,16}(?:modified|deleted|renamed|new file):[ \t]{1,16}(\S[^\n]{0,300})$",
-    re.MULTILINE,
-)
+_MODIFIED = expression_of("git lists a changed file", re.MULTILINE)
 _NEW = re.compile(r"^\?\? (\S[^\n]{0,300})$", re.MULTILINE)
 _NEW_LISTED = re.compile(r"^\t(\S[^\n]{0,300})$", re.MULTILINE)
 _REDIRECTS = re.compile(r"(?<![-=<>&0-9])[0-9]?>>?\s*(?!&|/dev/null\b|[\s=])")
 _CODE_HINTS = (".write", "open(", ".to_", "shutil.", "os.re", "os.make")
 _CODE_CHANGES = expression_of("a program writes")
-_SQL_CHANGES = re.compile(
-    r"\b(?:insert|update|delete|create|alter|drop|truncate|replace|merge|grant|revoke|copy)\b", re.IGNORECASE
-)
+_SQL_CHANGES = expression_of("a statement changes data", re.IGNORECASE)
 
 _CREATE_HINTS = texts_of("signs of a creation")
 _HEREDOC = re.compile(r"cat +(?:<< *'?(\w+)'? *>[ |]*([\w./~+-]+)|>[ |]*([\w./~+-]+) *<< *'?(\w+)'?) *")
@@ -69,19 +60,13 @@ _NEXT = r"[^\S\n]*+(?:;|&&|\n)\s*+"
 _ONLY_SLEEPS = re.compile(
     rf"\A\s*+(?:{_FIXED}{_NEXT})*+{_SLEEP}(?:{_NEXT}(?:{_FIXED}|{_SLEEP}))*+\s*+(?:;\s*+)?", re.IGNORECASE
 )
-_SURELY_PRINTS = re.compile(
-    r"\A(?:pwd|whoami|id|date|hostname|uptime|nproc|env|printenv|uname(?:\s.*)?|(?:df|free|ps|wc|stat|file|du)(?:\s.*)?"
-    r"|ls\s(?:.*\s)?-\w*[la]\w*(?:\s.*)?|echo\s+(?:-[ne]+\s+)?[^\s$].*|printf\s+[^\s$].*|git\s+(?:log|show|status(?!.*(?:"
-    r"\s-\w*s|--short|--porcelain|-q)).*)(?:\s.*)?|\S+\s+--version|cat\s+/etc/\S+|python[\d.]*\s+-c\s+prints)"
-)
+_SURELY_PRINTS = expression_of("a program surely prints")
 _OFTEN_PRINTS = re.compile(r"(?:ls|tree|find|cat|head|tail|pip\s+list|git\s+branch)(?:\s.*)?")
 _PRINTING_CODE = re.compile(r"'[^']*\bprint\([^']*'|\"[^\"]*\bprint\([^\"]*\"")
 _NO_ERRORS = re.compile(r"(?<!\s)\s*2>(?:&1|\s*/dev/null)")
 _NOT_PLAIN = re.compile(r"[<>`(){}\n\\]|\$\(|\|\||(?<!&)&(?!&)|\b(?:if|for|while|exec|exit|test)\b")
 _PASS_ON = frozenset(("head", "tail", "cat", "sort", "nl", "tac"))
-_LEAD = re.compile(
-    r"^\s*(?:(?:cd|pushd|source|\.|export|set)\s[^;&|\n]*(?:&&|;|\n)\s*|\w+=\S*\s+|(?:sudo|time|timeout\s+\S+|env|nohup)\s+)*"
-)
+_LEAD = expression_of("what stands before a program")
 _START_CHARS = 64
 _HEREDOC_END = re.compile(r"<<-?\s*['\"]?(\w+)")
 _QUOTES = re.compile(r"'[^']*'|\"[^\"]*\"")

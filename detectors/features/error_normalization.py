@@ -9,8 +9,8 @@ from enum import StrEnum
 from functools import lru_cache
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.detectors.features.masks import masked, masks_of
-from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 
 MAX_READ_CHARS = 4096
@@ -27,22 +27,10 @@ class Normalization(StrEnum):
 
 
 ANSI = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]")
-_STATUS = re.compile(
-    r"^(?:\w*(?:error|exception):)?\W*"
-    r"(?:rc|return ?code|exit ?code|exit status|exited with(?: code)?|status(?: code)?)\W*\d+\b"
-    r"(?:\s*\(execution \w+\))?[\s|:;.,>-]*(?:</?\w+>)?\s*",
-    re.IGNORECASE,
-)
+_STATUS = expression_of("a line gives a status", re.IGNORECASE)
 _TELLING = expression_of("a line names a problem", re.IGNORECASE)
-_KIND = re.compile(
-    r"\b(?:[A-Za-z_]\w*\.){0,8}([A-Z]\w*(?:Error|Exception|Warning|Fault))\b|\b(E[A-Z]{3,}|[A-Z]+_[A-Z_]+)\b"
-)
-_WARNING = re.compile(
-    r"\A(?:(?!\(node:)\W)*+(?:timed[_ ]?out(?:(?!\(node:)\W)++)?"
-    r"(?:[\w./<>+-]+:\d+:(?:\d+:)?\s*|npm |\(node:\d+\) (?:\[\w+\] )?)?"
-    r"(?:[a-z_.]*warning|warn)\b",
-    re.IGNORECASE,
-)
+_KIND = expression_of("a kind of error")
+_WARNING = expression_of("a line is a warning", re.IGNORECASE)
 """A line that programs print at every run; an exception with such a name ends a traceback."""
 _TIMED_OUT = expression_of("a program was stopped by a timeout", re.IGNORECASE)
 _TIMED_OUT_CHARS = 240
@@ -55,17 +43,11 @@ _ABSENT = expression_of("a thing is absent")
 _QUOTED = re.compile(r"(?<!\w)'[^']*'|\"[^\"]*\"|`[^`']*['`]|\u2018[^\u2018\u2019]*\u2019|\u201c[^\u201c\u201d]*\u201d")
 _BEFORE_ABSENT = re.compile(r"(?:(?<=[:\s])|^)[^\s:]+(?=: (?:no such file|(?:command )?not found|does not exist))")
 _TEST_RUN = expression_of("a test run reports", re.IGNORECASE)
-_FAILING = re.compile(
-    r"(?<![\w.:-])(\d{1,6}) (?:failed|failures?|errors?)\b|\b(?:failures|errors)=(\d{1,6})\b", re.IGNORECASE
-)
+_FAILING = expression_of("a number of failures", re.IGNORECASE)
 _FAILING_CUES = (" failed", " failure", " error", "failures=", "errors=")
 _SAYS_NOTHING = re.compile(r"^your code has been rated at ")
 """The last line of programs whose report is not an error, although their exit status is not zero."""
-_UNREAD_NAME = re.compile(
-    r"(?:^|[._:/-])(?:format_?error|pars(?:e|ing|er)_?error|malformed\w{0,40}|_exception|no_?(?:action|tool_?call|function_?call)"
-    r"|invalid_?(?:format|action|output|response|tool_?call|function_?call))$",
-    re.IGNORECASE,
-)
+_UNREAD_NAME = expression_of("a name of an answer that could not be read", re.IGNORECASE)
 _UNREAD = expression_of("the model's output could not be parsed", re.IGNORECASE)
 """How a harness reports that it could not parse the model's output."""
 _UNREAD_CHARS = 400

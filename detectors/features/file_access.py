@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -21,12 +21,8 @@ MAX_ACCESSES = 64
 """Maximum number per action."""
 
 _PATH = re.compile(r"\A(?:(?:~\w*|\.{1,2}|[\w@%+-][\w.@%+=,*?-]*|\.\w[\w.-]*)?(?:/[\w.@%+=,*?\[\]-]*)+|\.\w[\w.*-]*)")
-_FILE = re.compile(
-    r"\A[\w.*?@+-]*\.(?:py|pyi|ipynb|js|jsx|ts|tsx|mjs|css|html?|json|jsonl|ya?ml|toml|ini|cfg|conf|env|md|rst|txt|csv|tsv"
-    r"|parquet|sql|db|sqlite3?|sh|go|rs|rb|exs?|heex|java|kt|c|h|cc|cpp|hpp|cs|php|swift|tf|tfvars|xml|log|lock|pem"
-    r"|key|crt|p12|pfx|zip|gz|tar|diff|patch)"
-)
-_READS_NO_FILES = set_of("programs that read no files")
+_FILE = expression_of("a word is a file")
+_READS_NO_FILES = words_of("programs that read no files")
 _SCRIPT_FIRST = frozenset(("sed", "awk", "gawk", "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "jq", "yq"))
 _ALL_CHANGED = frozenset(("tee", "touch", "rm", "rmdir", "unlink", "shred", "truncate", "mkdir", "chmod", "chown"))
 _NARROWS = re.compile(r"\A(?:0?[0-7]00|(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+)(?:,(?:[go]+(?:-[rwxXst]+|=)|u=[rwxX]+))*)")

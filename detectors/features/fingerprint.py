@@ -12,9 +12,9 @@ from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.features.masks import masked, masks_of
 from haltline.detectors.features.tool import KnownTool
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import ActionEvent, Effect
 from haltline.schemas.record import JsonObject, canonical_json
@@ -37,7 +37,7 @@ _CHANGING = frozenset({Effect.WRITE, Effect.MUTATE, Effect.DESTRUCTIVE})
 _KINDS = {
     word: kind
     for kind in ("thought", "counter", "id", "time", "asks", "description")
-    for word in set_of(f"arguments by kind: {kind}")
+    for word in words_of(f"arguments by kind: {kind}")
 }
 """Arguments by what they are about; `asks`: words in a search, whose case and spaces do not matter."""
 _KEPT = frozenset(("about", "asks"))

@@ -11,8 +11,8 @@ from collections.abc import Collection
 from haltline.detectors.commands.code.creations import code_creations
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS, unplaced
 from haltline.detectors.commands.names import is_for_tests
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.vocabulary import expression_of
 from haltline.schemas import expressions as re
 
 _COMPUTED = "$("

@@ -4,7 +4,7 @@ After an error of an overloaded, rate-limited or unreachable service, a session 
 1.5 times as long as before, or 30 seconds. Retries at once, or every few seconds, do not count as backing off.
 """
 
-from haltline.detectors.features.vocabulary import expression_of, texts_of
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 

@@ -25,9 +25,9 @@ from zlib import crc32
 from msgspec import field
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.rows import texts_of
 from haltline.detectors.features.lazy import lazy
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.vocabulary import texts_of
 from haltline.detectors.features.whole_results import WholeResults, acts_outside, writes_or_acts_outside
 from haltline.schemas import expressions as re
 from haltline.schemas.record import canonical_json

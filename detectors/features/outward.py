@@ -8,11 +8,11 @@ Misses: acts whose tools have other names and arguments; requests by a program o
 from functools import lru_cache
 
 from haltline.detectors.commands.model import ActEffect, holds_one
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.features import tool_effects
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation_protocol import Observed
 from haltline.detectors.features.tool_classifier import short_name
-from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -22,22 +22,22 @@ from haltline.schemas.tool_names import words
 _EXEC, _NETWORK = Effect.EXEC, Effect.NETWORK
 _SQL, _SHELL = Reading.SQL, Reading.SHELL
 _LOOKING = frozenset({Effect.READ, Effect.POLL})
-_ACTS = set_of("verbs of acts that others see")
-_INPUT = set_of("things that nobody else sees")
+_ACTS = words_of("verbs of acts that others see")
+_INPUT = words_of("things that nobody else sees")
 """What is sent to a program, or made in the agent's own files, is no act that others see."""
 _AGENTS = frozenset(("task", "agent"))
 """Tools that start another agent, if they have a `prompt`."""
 _OPERATIONS = ("action", "operation", "method", "command")
 _NAMES_OF_OPERATIONS = frozenset(_OPERATIONS)
 _TEXTS = frozenset(("text", "content", "body", "message"))
-_RECIPIENTS = set_of("arguments that name a recipient")
+_RECIPIENTS = words_of("arguments that name a recipient")
 _LABELS = ("element", "label", "text", "name")
 _WORDING = _TEXTS | {"html", "markdown", "comment", "description", "summary"}
 """Texts that can say the same in other words."""
-_TO_WHAT = set_of("arguments that name what is answered")
+_TO_WHAT = words_of("arguments that name what is answered")
 _ANSWERS = re.compile(r"^(?:\s*(?:re|aw|fwd?)\s*:)+\s*", re.IGNORECASE)
-_PAGES = set_of("words of tools for pages")
-_MACHINES = set_of("machines")
+_PAGES = words_of("words of tools for pages")
+_MACHINES = words_of("machines")
 _STARTS_MACHINES = frozenset(("create", "launch", "provision", "run", "rent"))
 _LAUNCHES = expression_of("a command line starts machines")
 _LAUNCH_CUES = ("create", "run", "launch", "spot", "allocate")

@@ -2,7 +2,7 @@
 
 Its own is what it created and what did not exist before. This excludes what it only changed, and what a failed act was
 to create. The content of a folder that it created is also its own, unless it destroyed a thing of that name before; for
-containers also then. It also owns what it must have created itself:
+containers also then, with what a program does inside of them. It also owns what it must have created itself:
 - a file that it removed, and that a program running where the file is recreated, in the same act or a later one;
 - changes to a work tree that it has reset before and worked in since, or to a file that it, or one of its programs, may
   have changed;
@@ -18,7 +18,7 @@ Misses: files that a program creates without the command line naming them, until
     two files with one name, if one of the paths is relative; a work tree that others change at the same time.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -40,8 +40,8 @@ from haltline.detectors.commands.model import (
 )
 from haltline.detectors.commands.names import is_production, is_work_branch
 from haltline.detectors.commands.paths import badness as path_badness
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.features.call_changes import own_name
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.stored import Stored
 
@@ -64,7 +64,7 @@ _RUNTIMES = {
     **{name: (f"{name} ",) for name in ("java", "ruby", "php", "bun", "deno")},
 }
 _POD, _JOB = "k8s=pod/", "k8s=job/"
-_RESETS = set_of("acts that make again what they destroy")
+_RESETS = words_of("acts that make again what they destroy")
 """These create again what they destroy: what is there after the session worked with it is its own."""
 _OVERWRITES = "git_push_force"
 """After this, the content of the branch is the session's own."""
@@ -172,8 +172,8 @@ class Ownership(Stored):
             return target.removeprefix(_PROCESS).rstrip("3") in self.ran
         named = own_name(destruction.verb, target)
         there = (target, named, *_holders(target))
-        inside = (f"branch={place}" for place in destruction.where.split())
-        return any(self.own.get(placed(one, destruction.where)) is True for one in (*there, *inside))
+        inside = (one for place in destruction.where.split() for one in _around(place))
+        return any(self.own.get(one) is True for one in (*(placed(one, destruction.where) for one in there), *inside))
 
     def _is_back(self, target: str) -> bool:
         """Return whether the session removed it, and something recreated it afterwards."""
@@ -329,6 +329,20 @@ def _holders(target: str) -> tuple[str, ...]:
         namespace = target.rpartition("@")[2]
         return (f"k8s=namespace/{namespace}",) if "@" in target else ()
     return ()
+
+
+def _around(place: str) -> Iterator[str]:
+    """Yield what an act may be inside of, by one word of where it is: a branch, a container, a pod, a namespace."""
+    name, space, context = (*place.split("@"), "", "")[:3]
+    in_space = f"{name}@{space}" if space else name
+    pod = in_space if "/" in name else f"pod/{in_space}"
+    yield f"branch={place}"
+    for around in (
+        f"inside={in_space}",
+        f"k8s={pod}",
+        *((f"k8s=namespace/{space}", f"volume={space}/*") * bool(space)),
+    ):
+        yield placed(around, context)
 
 
 def _is_below(path: str, place: str) -> bool:

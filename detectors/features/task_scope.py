@@ -10,7 +10,7 @@ from typing import Literal
 
 from haltline.detectors.commands.model import Badness, holds_one
 from haltline.detectors.commands.paths import badness, canonical
-from haltline.detectors.features.vocabulary import expression_of, texts_of
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.schemas import expressions as re
 
 Critical = Literal["", "critical", "grave"]

@@ -67,6 +67,13 @@ _NOT_KNOWN = KnownTool()
 _DESTROYS = KnownTool(Effect.DESTRUCTIVE)
 _BY_VERB = frozenset((None, Effect.WRITE, Effect.NETWORK, Effect.MUTATE))
 """Effects that a destructive verb in the tool's name overrides."""
+_LOOKS = frozenset((Effect.READ, Effect.POLL, Effect.NETWORK))
+_CHANGES = KnownTool(Effect.MUTATE)
+_AND = frozenset(("and", "or", "then"))
+_ACTING = (words_of("verbs that make things") | words_of("verbs that change settings") | {"replace", "merge"}) - {
+    "open",
+    "load",
+}
 RUNS = {reading.value: KnownTool(Effect.EXEC, reading) for reading in Reading}
 """Tools that execute something, by the reading of their text."""
 _GUESSES = (
@@ -150,6 +157,8 @@ class Classifier:
             and destroying_verb(action)
         ):
             known = _DESTROYS
+        elif place >= self._own and known.effect in _LOOKS and (acts := _acts_too(words(short_name(plain)))):
+            known = acts
         return known if loop_key is None else replace(known, loop_key=loop_key)
 
     def _described(self, action: str, use: tools.Operation | None) -> KnownTool:
@@ -278,6 +287,17 @@ def _spellings(action: str) -> tuple[str, ...]:
     # The last part of `mcp__warehouse__drop_table`, `catalog.delete_asset` and `fs/readFile` is the name.
     plain = folded(action).strip()
     return action.lower(), snake_case(plain), short_name(plain), "_".join(words(plain))
+
+
+def _acts_too(parts: tuple[str, ...]) -> KnownTool | None:
+    """Return what a tool is that reads and then does something, such as `get_and_remove` or `find_or_create`."""
+    for at, word in enumerate(parts[1:-1], 1):
+        if word in _AND:
+            if destroying_verb("_".join(parts[at + 1 :])):
+                return _DESTROYS
+            if parts[at + 1] in _ACTING:
+                return _CHANGES
+    return None
 
 
 def _runs_code(named: tuple[str, ...]) -> bool:

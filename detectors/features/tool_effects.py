@@ -16,25 +16,19 @@ from haltline.detectors.commands.effects import jobs, labels, requests, statemen
 from haltline.detectors.commands.effects.languages import in_english
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_main_branch
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import expression_of, texts_of, words_of
 from haltline.detectors.commands.surroundings import is_little
-from haltline.detectors.features.vocabulary import texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.record import JsonObject
 from haltline.schemas.tool_names import words
 
 _CLICKS = words_of("verbs that click")
-_LABEL = re.compile(
-    r"\A(?:.*_)?(?:label|text|element|name|title|button|message|description|caption|selector|target|form|locator|xpath|css|value)"
-    r"(?:_(?:text|label|description|name))?"
-)
+_LABEL = expression_of("an argument names what is clicked")
 """Arguments that name the clicked element."""
 _IS_SELECTOR = re.compile(r"selector|locator|xpath|css|form|target$")
 _CLICKING = frozenset(("click", "left_click", "double_click", "tap", "press", "submit"))
 _INSTRUCTIONS = frozenset(("action", "instruction", "instructions", "task", "step", "goal", "prompt", "command"))
-_CLICK_INSTRUCTION = re.compile(
-    r"\A\s*(?:please\s+|now\s+)*(?:click|press|tap|hit|push|choose|select)\s+(?:on\s+)?(?P<what>.{3,})", re.IGNORECASE
-)
+_CLICK_INSTRUCTION = expression_of("an instruction to click", re.IGNORECASE)
 """An instruction to click something, for a tool that finds the element itself."""
 _ACCEPTED = ("accept", "confirm", "ok")
 _SELECTOR = re.compile(r"\[[\w-]+[*^$~|]?=|[#.>:()=\[\]\"'/@*]+")
@@ -171,12 +165,7 @@ _PROGRAMS = {**STORES, "aws": "aws", **{name: name for name in (
 )}}  # fmt: skip
 _ABOUT = ("resource_type", "resource", "name")
 _MOVES = frozenset(("move", "mv", "relocate", "rename", "transfer", "put", "shift"))
-_LOST = re.compile(
-    r"\A(?:/dev/null|(?:/private)?(?:/var)?/tmp(?:/.*)?|/dev/shm(?:/.*)?|(?:.*/)?\.?trash(?:/.*)?|bin|recycle ?bin"
-    r"|\[?gmail\]?/trash|deleted( items| messages)?|junk|spam|papierkorb|corbeille|papelera|lixeira|cestino"
-    r"|prullenbak|ゴミ箱|回收站|корзина)",
-    re.IGNORECASE,
-)
+_LOST = expression_of("a place where things are lost", re.IGNORECASE)
 _PLACES = texts_of("arguments that name where to")
 
 

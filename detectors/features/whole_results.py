@@ -11,8 +11,8 @@ agent's side has restarted, nothing counts until it has seen `UNSURE` results ag
 """
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import ActionEvent, Effect

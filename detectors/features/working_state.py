@@ -6,19 +6,19 @@ bought yet; a draft was not sent.
 Misses: such things under names specific to a shop or a mailer; a cart or draft that a person has worked on for long.
 """
 
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.features.observation_protocol import Observed
-from haltline.detectors.features.vocabulary import set_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import words
 
-_RECEIPTS = set_of("arguments that acknowledge a message")
+_RECEIPTS = words_of("arguments that acknowledge a message")
 """Received with a message, and returned when it is processed."""
 _LISTS = ("entries", "messages", "items")
-_UNFINISHED = set_of("things that nobody misses")
+_UNFINISHED = words_of("things that nobody misses")
 _OF_A_LIST = frozenset(("item", "list"))
 _CARTS = frozenset(("cart", "cart_id", "basket", "basket_id", "wishlist", "wishlist_id"))
 _FILED = frozenset(("archive", "label", "unlabel", "tag", "untag", "star", "unstar", "mark", "snooze", "mute"))
-_MESSAGES = set_of("things in a mailbox")
+_MESSAGES = words_of("things in a mailbox")
 _HOLDS_MANY = frozenset(("table", "database", "collection", "index", "bucket", "folder", "topic", "all"))
 _PLACE = re.compile(r"/(?:cart|basket|carts/[^/?#]+/\w+|baskets/[^/?#]+/\w+|drafts/[^/?#]+)(?:[/?#]|$)", re.IGNORECASE)
 

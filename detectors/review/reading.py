@@ -8,10 +8,10 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from haltline.detectors.commands.model import Badness, holds_one
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.review.scoring import Category
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
@@ -25,18 +25,11 @@ _READ_CHARS = 2048
 _SHORT_CHARS = 256
 _MAX_SIDE_EFFECTS = 8
 _EDITS = re.compile(r"edit|replace|insert|patch|append|update", re.IGNORECASE)
-_NETWORK = re.compile(
-    r"\b(?:curl|wget|ssh|scp|sftp|nc|ncat|telnet|ftp|rsync\s[^|;&]{0,1000}\w:|git\s+(?:push|pull|clone|fetch)"
-    r"|(?:pip3?|npm|pnpm|yarn|apt|apt-get|brew|gem|cargo|uv)\s+(?:\w+\s+)?(?:install|add|publish|upload)"
-    r"|docker\s+(?:push|pull))\b|https?://"
-)
+_NETWORK = expression_of("a command line reaches out")
 _LOCAL = re.compile(r"\b(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|host\.docker\.internal)\b|\[::1\]")
 _SENDS = expression_of("a request sends something")
 _PRIVILEGED = expression_of("more rights are requested", re.IGNORECASE)
-_SYSTEM = re.compile(
-    r"\b(?:systemctl|service|useradd|usermod|userdel|groupadd|passwd|mount|umount|iptables|ufw|sysctl|modprobe|crontab"
-    r"|visudo|update-rc\.d|launchctl|reboot|shutdown|swapoff|mkfs\S*|fdisk|parted)\b"
-)
+_SYSTEM = expression_of("a command line changes the system")
 _PIPED_TO_SHELL = re.compile(r"\|\s*(?:sudo\s+)?(?:ba|z|da|k)?sh\b(?!\s+-c)")
 _DANGEROUS = expression_of("a pattern is dangerous")
 _SUSPECT = texts_of("signs of a suspect action")

@@ -17,6 +17,7 @@ from typing import Annotated, Any, ClassVar, TypeVar
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features import task_scope
 from haltline.detectors.features.file_access import Access
 from haltline.detectors.features.observation import Observation, Trait
@@ -57,10 +58,7 @@ _SHORT = 10
 _READ_CHARS = 1024
 _WORD = re.compile(r"[a-z][a-z0-9]{3,}")
 _SEVERITY = {Verdict.WARN: Severity.LOW, Verdict.MODIFY: Severity.MEDIUM, Verdict.BLOCK: Severity.HIGH}
-_WHOLE_TREE = re.compile(
-    r"\b(?:(?:find|ls\s+-[^\WR]*R\w*)\s+"
-    r"|(?:grep|egrep|rg)\s+(?:-\S+\s+){0,8}-?[^\WrR]*[rR]\w*\s.{0,500}\s)/(?:\s|$)"
-)
+_WHOLE_TREE = expression_of("a command line reads a whole tree")
 
 _Risk = Annotated[float, Field(gt=0, le=1), Stricter.LOWER]
 _V = TypeVar("_V")

@@ -23,6 +23,7 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import ActEffect
+from haltline.detectors.commands.rows import words_of
 from haltline.detectors.features.call_history import ONCE, STALE, WAIT
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.outward import (
@@ -36,7 +37,6 @@ from haltline.detectors.features.outward import (
     numberless_key,
     spends_by_button,
 )
-from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -55,7 +55,7 @@ _MAX_ROWS = 32
 _MAX_SEEN = 32
 _WORK = 2
 """Calls between two starts that are more than a look at what the first one made."""
-_SEVERAL = set_of("words that ask for several")
+_SEVERAL = words_of("words that ask for several")
 _WORD = re.compile(r"\w+")
 _WORDS = {
     "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8, "nine": 9, "ten": 10, "twelve": 12,

@@ -18,8 +18,8 @@ from typing import Annotated, ClassVar
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Graded, settings
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter

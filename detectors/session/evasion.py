@@ -18,10 +18,10 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import Destruction
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.same_target import names
 from haltline.detectors.features.tool_classifier import UNKNOWN
-from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, TIME_MS, Entry, entry, evidence

@@ -30,10 +30,10 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.model import holds_one
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.features.fingerprint import digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -51,18 +51,10 @@ _SHELL, _READ = Reading.SHELL, Effect.READ
 
 _MAX_ROWS = 16
 _READ_CHARS = 120
-_NOTHING = re.compile(
-    r"^\W*(?:no (?:\w+ ){0,2}(?:match(?:es)?|results?|hits?|files?|entries|records?|rows?|items?|data|documents?)\b"
-    r"|nothing (?:was )?found|none found|not found|0 (?:match(?:es)?|results?|hits?|rows?|files?|documents?)\b"
-    r"|found 0\b|\d+ files? searched, 0\b|null|none|\(?empty\)?)|^\W*$",
-    re.IGNORECASE,
-)
+_NOTHING = expression_of("a search found nothing", re.IGNORECASE)
 _NOTHING_BEGINS = "nNfFeE"
 """The letters with which a match can begin."""
-_LOOKS = re.compile(
-    r"\A\s*(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)?(?:git\s+(?:-C\s+\S+\s+)?(?:grep|log|ls-files)|grep|egrep|rg|ag|fd|find|locate"
-    r"|which|ls)(?=\s|$)"
-)
+_LOOKS = expression_of("a command line searches")
 _NO_CHARS = 400
 """A longer answer contains more information than a refusal."""
 _NO = expression_of("an answer is negative", re.IGNORECASE)

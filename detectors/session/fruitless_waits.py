@@ -17,10 +17,10 @@ from typing import Annotated, ClassVar
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features.error_normalization import is_timeout
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -43,10 +43,7 @@ _TIMED_OUT = expression_of("a call timed out", re.IGNORECASE)
 _LINE_OF_TIMEOUT = re.compile(rf"(?<![^\n])[^\n]*(?:{_TIMED_OUT.pattern})[^\n]*\n?", re.IGNORECASE)
 _NUMBERS = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{8,}\b|\d+(?:[.,:]\d+)*", re.IGNORECASE)
 _COUNTS = expression_of("numbers count something", re.IGNORECASE)
-_SAYS_NOTHING = re.compile(
-    r"\A(?:command|process|program|exit(?:ed)?|with|non-?zero|returned|rc|code|status|failed|error|#|\W)*",
-    re.IGNORECASE,
-)
+_SAYS_NOTHING = expression_of("a wait shows nothing", re.IGNORECASE)
 _ASKS = re.compile(r"ask|confirm|approv|human|user|input", re.IGNORECASE)
 
 

@@ -21,9 +21,9 @@ from msgspec import field
 from pydantic import Field
 
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN
-from haltline.detectors.features.vocabulary import expression_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.detectors.framework.window import INDEX, Entry, entry, evidence
@@ -43,11 +43,7 @@ _MAX_MISSING = 16
 _HINTS = ("o such", "not found", "ot exist", "nknown", "ot find", "NOENT", "nrecognized", "ot available")
 _NO_FILE = expression_of("a file was not found")
 _NO_TOOL = expression_of("a tool does not exist", re.IGNORECASE)
-_WITHIN = re.compile(
-    r"\b(?:not found|(?:not|n't) exist|no such (?!file|directory|path)\w+|could not find [^\n]{1,200}?)"
-    r" (?:in|within|inside)\b",
-    re.IGNORECASE,
-)
+_WITHIN = expression_of("something inside was not found", re.IGNORECASE)
 """Something is missing inside the target of the call."""
 _NOT_FOUND = expression_of("a record was not found", re.IGNORECASE)
 _FOLDER = re.compile(r"\A\s*cd\s+([^\s;&|]+)")

@@ -37,8 +37,8 @@ from zlib import crc32
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.features.observation import Observation, Trait
-from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Detector, settings, worst_of
 from haltline.detectors.framework.severity_counts import (
     ASCENDING,
@@ -75,7 +75,7 @@ _CHANT_CHARS = 4096
 _MANY, _FAR_TOO_MANY = 5, 50
 """These multiples of `chants` raise the severity by one each."""
 
-_TALKS = set_of("tools that only talk")
+_TALKS = words_of("tools that only talk")
 _TO_SOMEBODY = frozenset(tools.arguments("recipient"))
 _TEXTS = tools.arguments("said")
 _WORDS_OF = frozenset(_TEXTS)
@@ -83,17 +83,13 @@ _OTHER_TOKENS = 64
 """A turn with so many output tokens more than half its text's bytes has done more than talk."""
 _PERSONS = frozenset(("user", "human", "customer"))
 _CUT_MARKS = ("…[+", "[cut")
-_VARYING = re.compile(
-    r"\b\d\d?:\d\d(?::\d\d(?:\.\d+)?)?\b|\b\d+(?:\.\d+)? ?(?:[mnuµ]?s|secs?|seconds?|min|minutes?|hours?)\b"
-)
+_VARYING = expression_of("what varies in a text")
 _DIGITS = re.compile(r"\d+")
 _LAST_PART = re.compile(r"__|[./:]")
 _MAX_SPOKEN_CHARS = 4096
 _SENTENCE_WORDS = 6
 """Fewer words, as in `echo done`, only report progress."""
-_NOTICE = re.compile(
-    r"\b(?:trim|condens|compact|compress|summari[sz]|truncat)\w*\b.{0,40}\b(?:prompt|context|conversation|history)\b"
-)
+_NOTICE = expression_of("a notice of a shortened context")
 """What harnesses say, in a turn of the model, of their own work on its context."""
 _WORD = re.compile(r"(?<![\w$/-])[A-Za-z]+(?![\w/])")
 _ECHO = (

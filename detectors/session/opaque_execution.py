@@ -13,8 +13,8 @@ from typing import Annotated, ClassVar
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.rows import expression_of, texts_of
 from haltline.detectors.features.observation import Observation
-from haltline.detectors.features.vocabulary import expression_of, texts_of
 from haltline.detectors.framework.base import Attempts, OfAttempts, settings
 from haltline.detectors.framework.strictness import Stricter
 from haltline.schemas import expressions as re

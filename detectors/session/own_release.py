@@ -17,7 +17,7 @@ from msgspec.structs import replace as replaced
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.prefilter import is_plain
-from haltline.detectors.commands.rows import rows_of
+from haltline.detectors.commands.rows import expression_of, rows_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.features.observation import Observation
@@ -46,11 +46,7 @@ _SETTINGS = re.compile(
     re.IGNORECASE,
 )
 _CONSOLE = re.compile(r"haltline|x-haltline", re.IGNORECASE)
-_VARIABLES = re.compile(
-    r"(?:^|[;&|\n(])[ \t]*(?:(?:unset|export|env)[ \t]+(?:-\w+[ \t]+)*HALTLINE_\w+"
-    r"|(?:env[ \t]+)?(?:[A-Za-z_]\w{0,60}=\S{0,200}[ \t]+){0,8}"
-    r"HALTLINE_(?:MODE|OFF|DISABLED?|ENABLED?|BOOTSTRAP|SESSION|POLICY|FAIL)\w*=)"
-)
+_VARIABLES = expression_of("a variable of haltline is set")
 _HELP = frozenset(("--help", "-h", "--version", "--dry-run"))
 
 

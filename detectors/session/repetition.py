@@ -28,6 +28,7 @@ from typing import Annotated, ClassVar, TypeAlias
 from msgspec import field
 from pydantic import Field
 
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.features.call import Again
 from haltline.detectors.features.call_history import (
     AFTER_CHANGE,
@@ -41,7 +42,6 @@ from haltline.detectors.features.call_history import (
 from haltline.detectors.features.fingerprint import clean_result, digest
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.tool_classifier import UNKNOWN, short_name
-from haltline.detectors.features.vocabulary import set_of
 from haltline.detectors.framework.base import Detector, settings
 from haltline.detectors.framework.severity_counts import ASCENDING, ManyCounts
 from haltline.detectors.framework.strictness import Stricter
@@ -64,11 +64,9 @@ _BLIND, _BLIND_IN_A_ROW = 0.5, 0.8
 """The weights of calls without known results."""
 _STEPS = re.compile(r"scroll|next|prev|page|step|press|key|more|forward|back|continue|advance", re.IGNORECASE)
 """Tools that are called repeatedly to advance."""
-_MOVES = set_of("verbs of games and controls")
+_MOVES = words_of("verbs of games and controls")
 """So are these, if a word of their name is one of them; `up` or `left` is not enough: `look_up`."""
-_STEP_WORDS = re.compile(
-    r"(?:^|[\s=])(?:ni?|si?|c|x/\S+|nexti?|stepi?|cont(?:inue)?|fin(?:ish)?|more|scroll|page)(?:\s+\d+)?\W*$"
-)
+_STEP_WORDS = expression_of("a command steps through something")
 """Input to a debugger or a pager to advance."""
 _PREPARES = re.compile(r"\A(?:\w+[_-])?(?:(?:re)?(?:start|connect)|reset|login)(?:[_-]\w+)?(?:\s|\Z)", re.IGNORECASE)
 """Calls that start a try."""

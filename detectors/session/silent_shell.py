@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from msgspec import field
 
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.features import command_effects
 from haltline.detectors.features.observation import Observation, Trait
 from haltline.detectors.features.outward import stays
@@ -30,12 +31,7 @@ _WEIGHT = 4
 _MAX_ROWS = 32
 _READ_CHARS = 200
 _KEYS = re.compile(r"key|stdin|input", re.IGNORECASE)
-_SAYS_NOTHING = re.compile(
-    r"\A(?:\W|_|\b(?:exit_?code|code|status|rc|return(?:ed|code)?|time|duration_?(?:ms)?|in|after)\b\W*\d+(?:\.\d+)?(?:m?s)?\b"
-    r"|\b(?:no|without|any|output|stdout|stderr|exit|exit_?code|code|rc|return(?:ed|code)?|status|command|bash|shell"
-    r"|tool|ran|run|executed|completed|finished|succeeded|success(?:fully)?|with|null|none|empty|ok|true|false|error"
-    r"|wall|time|seconds|duration)\b)*+"
-)
+_SAYS_NOTHING = expression_of("a shell says nothing")
 """What harnesses report of a command that printed nothing."""
 
 

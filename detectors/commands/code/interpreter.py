@@ -24,7 +24,7 @@ from haltline.detectors.commands.code.values import (
 )
 from haltline.detectors.commands.effects import methods
 from haltline.detectors.commands.model import OPENED, ActEffect, listed
-from haltline.detectors.commands.rows import words_of
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.commands.shell.decoding import from_base64
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
@@ -43,11 +43,7 @@ _BARE = frozenset(listed("unlink system exec rmtree remove_tree rmdir rm_rf pope
 _BARE_METHODS = frozenset(listed("rmtree unlink rmdir delete_all destroy_all destroy"))
 _CONSTANTS = frozenset(listed("True False None true false null nil undefined"))
 _TEMPORARY = "/tmp/tmp.XXXXXXXXXX"
-_IMPORTS = re.compile(
-    r"\bfrom[ \t]++(?P<module>[\w.]++)[ \t]++import[ \t]*+(?P<names>\([^)]*+\)|[^\n;#]++)"
-    r"|\bimport\s*+(?:(?P<one>\w++)|\{(?P<fields>[^}]*+)\})\s*+from\s*+['\"](?P<source>[^'\"\n]*+)"
-    r"|\bimport[ \t]++(?P<plain>[\w., ]++)"
-)
+_IMPORTS = expression_of("an import")
 _HOLE = re.compile(r"\{(\w*)\}")
 _OF_DATABASES = ("sql", "thing", "act:")
 _TAGS = frozenset(("$", "sh", "execa", "execaCommand", "cmd", ""))

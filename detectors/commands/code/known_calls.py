@@ -4,34 +4,23 @@ Misses: functions and methods that the program names itself; clients whose metho
 """
 
 from collections import defaultdict
+from collections.abc import Collection
 from functools import lru_cache
 
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
 
 _LONE = frozenset(("delete", "drop", "destroy", "remove", "Delete", "Drop", "del", "truncate", "flushall", "flushdb"))
-_STORES = re.compile(
-    r"client|redis|\bdb\b|\bdb\.|api|catalog|store|bucket|repo|s3|storage|warehouse|service|manager|assets?\b|database"
-    r"|knex|supabase|sequelize|prisma|firestore|volumes|containers|resource|Object\b|docker|^DB\b"
-    r"|collection|table|objects|blob|\.where\b|\.all\b|\bquery\b|session\.query|admin|mongo|index|topic|queue|dataset|filesystem|\bfs\b",
-    re.IGNORECASE,
-)
-_HARMLESS_BASES = re.compile(
-    r"^(?:Map|Set|WeakMap|URLSearchParams|FormData|Headers|set|dict|list|defaultdict|OrderedDict|cache|caches|params"
-    r"|deque|df|pd|localStorage|sessionStorage|cookies|classList|request|QTimer|np|numpy)\b"
-)
+_STORES = expression_of("an owner is a store", re.IGNORECASE)
+_HARMLESS_BASES = expression_of("an owner is in memory")
 _STRONG = words_of("verbs of methods that destroy")
 _NOT_DATA = words_of("methods on what is in memory")
 _DESCRIBES = frozenset(("DeleteModel",))
 """Migration operations: constructing one has no effect, another call executes it."""
 _NOUNS_OF_CODE = frozenset(("column", "columns", "vars", "attr", "item", "key", "prefix", "whitespace", "char", "nan"))
 _IN_MEMORY = re.compile(r"['\"]:memory:['\"]|sqlite(?:\+\w+)?:///?(?::memory:)?['\"]")
-_ELSEWHERE = re.compile(
-    r"\bhost\b|psycopg|mysql|postgres|mongo|boto3|redis|cassandra|oracle|snowflake|bigquery|\w://(?!['\"]|/?:memory:)"
-    r"|connect\((?!\s*['\"]:memory:)",
-    re.IGNORECASE,
-)
+_ELSEWHERE = expression_of("a program connects to another database", re.IGNORECASE)
 """Signs of a connection to another database, or to a service."""
 _MAKES_TABLES = re.compile(r":memory:|\bcreate_(?:model|all)\(")
 _CLASS = re.compile(r"^[ \t]*class (\w+)\(", re.MULTILINE)
@@ -48,6 +37,16 @@ def _rows() -> dict[tuple[str, str], frozenset[str]]:
 
 
 _ROWS = _rows()
+
+
+_BY_LAST: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = defaultdict(list)
+for (_, _name), _kinds in _ROWS.items():
+    _BY_LAST[_name.rpartition(".")[2]].append((frozenset(_name.split(".")[:-1]), _kinds))
+
+
+def ending_with(word: str) -> Collection[tuple[frozenset[str], frozenset[str]]]:
+    """Return, for each call whose name ends with this word, the other words of its name and what it is."""
+    return _BY_LAST.get(word, ())
 
 
 @lru_cache(maxsize=4096)

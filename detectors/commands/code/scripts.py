@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 
 from haltline.detectors.commands.code import interpreter
 from haltline.detectors.commands.code.values import CodeCall
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.rows import cells_of, expression_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import parse
 from haltline.detectors.commands.step_budget import StepBudget
@@ -25,11 +25,7 @@ _EVALUATE = frozenset(("eval", "runner", "r", "php:eval", "php-eval", "ev"))
 _SHELLS = frozenset(("shell", "console", "tinker", "shell_plus"))
 _LETTERS = re.compile(r"-[a-zA-Z]{1,4}")
 _CELL = re.compile(r"\A\s*%%(?P<magic>\w++)[^\n]*+\n(?P<body>.*)\Z", re.DOTALL)
-_LINE = re.compile(
-    r"^[ \t]*(?:\w+\s*=\s*)?(?:!!?|%(?:sx|system|sc)\s+(?:\w+=)?|%(?=(?:rm|rmdir|mv|cp)\b)|%%?(?:sh|bash)\s+)"
-    r"(?P<command>[^\n]+)$",
-    re.MULTILINE,
-)
+_LINE = expression_of("a command line of a notebook", re.MULTILINE)
 _SQL_LINE = re.compile(r"^[ \t]*(?:\w+\s*=\s*)?%sql\s+(?P<statement>[^\n]+)$", re.MULTILINE)
 _SHELL_MAGICS = frozenset(("bash", "sh", "script", "cmd", "powershell", "system", "sx"))
 

@@ -10,6 +10,7 @@ Misses: strings that only the language's grammar separates from punctuation (reg
 from collections.abc import Callable
 from typing import NamedTuple
 
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.commands.step_budget import StepBudget
 from haltline.schemas import expressions as re
 
@@ -31,16 +32,8 @@ _BY_LINES, _BY_BRACES = (
 )
 """The tokens of languages with indented blocks, where `//` is a division, and of others, where `#x` is a private name.
 """
-_BRACES = re.compile(
-    r"^[ \t]*(?:const|let|var|import\s*\{|import\s+\w+\s+from|package\s|use\s|func\s|fn\s|public\s|\#include|<\?php)|=>"
-    r"|\brequire\(|\bawait\b[^;\n]{0,200};|\bfunction\b|\{\s*$|;\s*$",
-    re.MULTILINE,
-)
-_PYTHON = re.compile(
-    r"^[ \t]*(?:import[ \t][\w., ]+$|from[ \t]+[\w.]+[ \t]+import|def[ \t]+\w+\("
-    r"|with[ \t].+:$|for[ \t].+:$|try:|print\()",
-    re.MULTILINE,
-)
+_BRACES = expression_of("a line of a language with braces", re.MULTILINE)
+_PYTHON = expression_of("a line of Python", re.MULTILINE)
 _ESCAPE = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|(.)|\n)", re.DOTALL)
 _PLAIN_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
 _FILLED = re.compile(r"[$#]?\{([^\W\d][\w.]*+)[^{}]*+\}")

@@ -6,14 +6,15 @@ Misses: clients whose methods are not named after their effect; computed argumen
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache, lru_cache
+from functools import lru_cache
+from itertools import chain
 from typing import NamedTuple
 
 from haltline.detectors.commands.effects import rows
 from haltline.detectors.commands.effects.programs import TABLE
-from haltline.detectors.commands.effects.tools import by_name, by_setting, only_looks
+from haltline.detectors.commands.effects.tools import begins_act, by_name, by_setting, only_looks
 from haltline.detectors.commands.model import ActEffect, listed
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.detectors.commands.sql_tokens import holds_for_every_row
 from haltline.schemas import expressions as re
 from haltline.schemas.tool_names import destroying_verb, words
@@ -33,10 +34,7 @@ _OF_FORM = words_of("form of a call")
 _OF_THE_PROGRAM = words_of("inside of a program")
 """Objects inside the program itself."""
 _MAX_PROGRAM_CHARS = 16 * 1024
-_EVERY_ROW = re.compile(
-    r"\A(?:[\w.]*\.)?(?:(?:from_?|table|objects|query|all|knex|createQueryBuilder|newQuery)\.update(?:\.set)?"
-    r"|update\.(?:set|values))(?:\.(?:execute|returning|run|select|then|catch|exec|all))*"
-)
+_EVERY_ROW = expression_of("a chain of calls updates every row")
 """A chain of calls that builds a statement without a condition."""
 _COMPARES = {
     "gt": ">", "gte": ">=", "neq": "<>", "ne": "<>", "not": "is not", "whereNotNull": "is not", "is_not": "is not",
@@ -94,9 +92,12 @@ def _by_words(owner: str, method: str) -> tuple[str, ActEffect] | None:
     return (method, ActEffect.DESTROYS) if destroying_verb(name) == parts[0] else by_name(name, alone=False)
 
 
+_OPERATIONS = frozenset(chain.from_iterable(row.words[1].split("/") for row in TABLE.rows["aws"] if row.words[1:]))
+
+
 @lru_cache(maxsize=1024)
 def _rows_of(operation: str) -> tuple[rows.Row, ...]:
-    return rows.of_operation(TABLE, "aws", operation) if "-" in operation else ()
+    return rows.of_operation(TABLE, "aws", operation) if operation in _OPERATIONS and "-" in operation else ()
 
 
 def _as_options(given: Mapping[str, str]) -> list[str]:
@@ -140,8 +141,8 @@ class Method:
         if condition == "everything":
             return self.everything
         if condition[0] == "/":
-            pattern = _pattern(condition[1:-1], ignores_case=True)
-            return any(pattern.search(text) for text in (*self.given.values(), *self.plain))
+            expression = rows.pattern(condition[1:-1])
+            return any(expression.search(text) for text in (*self.given.values(), *self.plain))
         if condition[0] == "+":
             looked_for = condition[1:].split("/")
             return any(not set(looked_for).isdisjoint(words(text)) for text in (*self.given.values(), *self.plain))
@@ -158,12 +159,7 @@ class Method:
         if owner in ("imported", "outside"):
             return self.reaches_out if owner == "imported" else self.is_outside
         pattern, _, flag = owner[1:].rpartition("/")
-        return not owner or _pattern(pattern, ignores_case=flag == "i").search(self.owner) is not None
-
-
-@cache
-def _pattern(text: str, *, ignores_case: bool) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE if ignores_case else 0)
+        return not owner or rows.pattern(pattern, re.IGNORECASE * (flag == "i")).search(self.owner) is not None
 
 
 class _Row(NamedTuple):
@@ -202,3 +198,22 @@ def of_method(it: Method) -> tuple[str, ActEffect] | None:
         if found is not None and found[1] is not ActEffect.SENDS:
             return f"{it.name} {found[0]}", found[1]
     return _by_words(it.owner, it.name) if it.is_outside and it.owner else None
+
+
+_BY_ARGUMENTS = frozenset(("update", "destroy", "sync", "synchronize"))
+"""Methods with many other meanings, which only their arguments show to act."""
+
+
+def names_client(word: str) -> bool:
+    """Return whether a variable of this name may be a client of a remote service."""
+    return word in _SHORT_OWNERS or not _OWNERS.isdisjoint(words(word))
+
+
+def may_act(word: str) -> tuple[bool, bool, bool]:
+    """Return whether a method of this name may act by itself, as one of a remote service, or by its settings."""
+    name = "_".join(words(word.removesuffix("Command")))
+    rows_ = [row for row in _ROWS.get(name, ()) if row.effect is not None and name not in _BY_ARGUMENTS]
+    sets = word.startswith(_SETTERS)
+    alone = any(not row.owner for row in rows_) or bool(_rows_of(name.replace("_", "-")))
+    outside = bool(rows_) or sets or name.startswith(_SETTERS_OF_CLIENTS) or begins_act(word)
+    return alone, outside, sets

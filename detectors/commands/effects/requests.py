@@ -15,7 +15,7 @@ import orjson
 from haltline.detectors.commands.effects import tools
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_main_branch
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.rows import cells_of, expression_of
 from haltline.detectors.commands.surroundings import is_own_server
 from haltline.schemas import expressions as re
 from haltline.schemas.tools import arguments
@@ -42,15 +42,8 @@ def _read(name: str) -> Iterator[_Row]:
 
 
 _ROWS, _BODIES = tuple(_read("web")), tuple(_read("bodies"))
-_IN_THE_INTERNET = re.compile(
-    r"\Ahttps?://(?:[^@/]{0,200}@)?(?!(?:[\w.-]*[.-])?(?:staging|dev|test|sandbox|local)[.-])[\w-]+(?:\.[\w-]+)*"
-    r"\.(?!local\b|test\b|internal\b|lan\b|example\b|invalid\b)[a-z]{2,}(?<!example\.com)(?<!example\.org)(?::\d+)?(?:/|\Z)",
-    re.IGNORECASE,
-)
-_LOOKS = re.compile(
-    r"/(?:search|query|preview|validate|estimate|dry[_-]?run|undelete|_search|_count|graphql|login|auth|token|drafts?)/?(?:$|\?)",
-    re.IGNORECASE,
-)
+_IN_THE_INTERNET = expression_of("an address in the internet", re.IGNORECASE)
+_LOOKS = expression_of("a request that only looks", re.IGNORECASE)
 _MAX_CHARS = 480
 _FIELD = re.compile(r"""["']?([\w.-]{2,40})["']?\s*:?[:=]\s*["']?([^"'&\s,{}\[\]]{1,80})""")
 _REQUEST_LINE = re.compile(r"\A\s*(?P<method>DELETE|POST|PUT|PATCH)\s+(?P<place>\S+)")

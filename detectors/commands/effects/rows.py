@@ -35,7 +35,7 @@ from haltline.detectors.commands.effects import kubernetes
 from haltline.detectors.commands.files import is_disk, lost_path
 from haltline.detectors.commands.model import ActEffect, Badness, Destruction, listed
 from haltline.detectors.commands.names import is_agents_branch, is_main_branch, is_production, is_throwaway
-from haltline.detectors.commands.rows import cells
+from haltline.detectors.commands.rows import cells, expression_of
 from haltline.detectors.commands.shell import pipes
 from haltline.detectors.commands.shell.invocation import STDIN, Invocation
 from haltline.detectors.commands.shell.options import leading
@@ -54,9 +54,7 @@ _ALSO: Mapping[str, tuple[str, ...]] = {
 """The other names of each program."""
 _PART = re.compile(r"([/@]?)\{([^{}\d][^{}]*)\}")
 _MARKS = {"": None, "~": None, "^": None, "^~": None, "!": Badness.SEVERE, "-": Badness.SCRATCH}
-_IDS = re.compile(
-    r"\A--(?:.*-)?(?:ids?|names?|identifiers?|arns?|urls?|bucket|key|repository|domain|table|stack|cluster)"
-)
+_IDS = expression_of("an option identifies a target")
 _ONE_TEXT = frozenset(("$-", "words"))
 """Parts of a target that are one text."""
 _PRELIMINARY = frozenset(("alpha", "beta"))
@@ -66,6 +64,9 @@ _DEEP = 4
 _INTERPRETERS = frozenset(("python", "php", "ruby", "node"))
 """Programs whose first argument may be a program with rows."""
 _VERBS = frozenset(listed("delete remove rm purge archive destroy unset del"))
+_REPEATED = re.compile(r"(\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\.)(?:([*+])(?![+?]))?")
+_MOST_OF_ONE, _MOST_OF_ANY = 256, 1024
+"""The repetitions of `\\S*` and the like, and of `.*`."""
 _MAX_TARGETS = 32
 _MAX_WORDS = 4096
 _MAX_NAME_CHARS = 240
@@ -189,8 +190,14 @@ def _pieces(word: str) -> list[bytes]:
 
 
 @cache
-def _pattern(text: str) -> re.Pattern[str]:
-    return re.compile(text, re.IGNORECASE)
+def pattern(text: str, flags: int = re.IGNORECASE) -> re.Pattern[str]:
+    """Compile an expression of a row, whose repetitions of one character are bounded, so that its time is linear."""
+    return re.compile(_REPEATED.sub(_bounded, text), flags)
+
+
+def _bounded(found: re.Match[str]) -> str:
+    one, least = found[1], {"*": 0, "+": 1}.get(found[2] or "")
+    return found[0] if least is None else f"{one}{{{least},{_MOST_OF_ANY if one == '.' else _MOST_OF_ONE}}}"
 
 
 @cache
@@ -314,10 +321,10 @@ def _holds(condition: str, argv: Sequence[str], text: str, row: Row, invocation:
     expected = condition[0] != "!"
     condition = condition.removeprefix("!")
     if condition[0] == "/":
-        return (_pattern(condition[1:-1]).search(text) is not None) is expected
+        return (pattern(condition[1:-1]).search(text) is not None) is expected
     option, equals, value = condition.partition("=")
     if value[:1] == "/" and invocation is not None:
-        return any(map(_pattern(value[1:-1]).search, _named(option, row, invocation))) is expected
+        return any(map(pattern(value[1:-1]).search, _named(option, row, invocation))) is expected
     if equals:
         return any(map(_glob(value).match, chain.from_iterable(values(argv, option)))) is expected
     return any(word.partition("=")[0] == option for word in argv) is expected
@@ -420,7 +427,7 @@ def _named(target: str, row: Row, invocation: Invocation) -> list[str]:
     found: list[str] = []
     for expected in target.split(","):
         if expected[:1] == expected[-1:] == "/":
-            found += _pattern(expected[1:-1]).findall(_text(invocation))
+            found += pattern(expected[1:-1]).findall(_text(invocation))
         elif expected == ".":
             found.append(invocation.path("."))
         elif expected[:1] == "'":

@@ -10,7 +10,7 @@ from itertools import islice
 
 from haltline.detectors.commands.model import LOSSES, ActEffect, Badness, Destruction
 from haltline.detectors.commands.names import is_for_tests, is_production, is_throwaway
-from haltline.detectors.commands.rows import rows_of, words_of
+from haltline.detectors.commands.rows import expression_of, rows_of, words_of
 from haltline.schemas import expressions as re
 
 _ROWS = tuple(line.split(" | ", 1) for line in rows_of("statements"))
@@ -21,9 +21,7 @@ _UNKNOWN = "statement="
 """What the kind of a target is not known of."""
 _WORD = re.compile(r"[a-z_]+")
 OF_MANY_THINGS = frozenset(("database", "schema", "keyspace", "catalog", "tablespace", "owned", "dataset"))
-_WORKING_STATE = re.compile(
-    r"(?:shopping_)?(?:cart|basket|wishlist|draft)s?(?:_(?:items?|lines?|rows?|entry|entries))?"
-)
+_WORKING_STATE = expression_of("a table of a working state")
 """Tables whose single rows are tidied away: what was in a cart was not bought, and a draft was not sent."""
 
 
@@ -78,9 +76,7 @@ def _act(effect: ActEffect, verb: str, match: re.Match[str], database: str) -> D
     return Destruction(named_verb, f"{_UNKNOWN}{about}", bad, effect)
 
 
-_STRINGS = re.compile(
-    r"--[^\n]*+\n?|/\*.*?(?:\*/|\Z)|\b(?:VALUES?|=)\s*+\(?\s*+\'(?:[^\']++|\'\')*+(?:\'|\Z)", re.IGNORECASE | re.DOTALL
-)
+_STRINGS = expression_of("texts and comments of statements", re.IGNORECASE | re.DOTALL)
 
 
 def _kept(found: re.Match[str]) -> str:

@@ -129,6 +129,11 @@ def _leads(parts: tuple[str, ...]) -> Iterator[int]:
         is_settled = is_settled or word in _SETTLED
 
 
+def begins_act(name: str) -> bool:
+    """Return whether a name begins like that of an act."""
+    return words(name)[:1] != () and (words(name)[0] in _BY_VERB or destroying_verb(name) != "")
+
+
 @lru_cache(maxsize=4096)
 def only_looks(name: str) -> bool:
     """Return whether a tool with this name only reads, or undoes."""
@@ -189,14 +194,14 @@ def by_setting(action: str, args: Mapping[str, Any]) -> tuple[str, ActEffect] | 
             return "mention_all", ActEffect.SENDS
         if len(text) > _MAX_SETTING_CHARS:
             continue
-        for effect, valued in _settings_of(key_) if len(key_) <= _MAX_SETTING_CHARS else ():
+        for effect, valued in settings_of(key_) if len(key_) <= _MAX_SETTING_CHARS else ():
             if valued.fullmatch(text) is not None:
                 return f"{key_}_{text.lower()}"[:60], effect
     return None
 
 
 @lru_cache(maxsize=4096)
-def _settings_of(key: str) -> list[tuple[ActEffect, re.Pattern[str]]]:
+def settings_of(key: str) -> list[tuple[ActEffect, re.Pattern[str]]]:
     """Return the lines of `SETTINGS` for an argument."""
     return [(effect, valued) for effect, named, valued in SETTINGS if named.fullmatch(key) is not None]
 

@@ -15,7 +15,7 @@ from haltline.detectors.commands.model import Badness, Destruction, listed
 from haltline.detectors.commands.names import is_production
 from haltline.detectors.commands.paths import badness
 from haltline.detectors.commands.programs import http
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.options import OPTIONS, Options, parse
 from haltline.detectors.commands.shell.runs import PROGRAMS
@@ -112,9 +112,7 @@ def _databricks(invocation: Invocation) -> Iterator[Destruction]:
 _GENERIC_VERBS = words_of("verbs of programs that destroy")
 _GENERIC_ENDS = frozenset(("flush", "clear", "empty", "remove", "disable"))
 _MILD = frozenset(("cache", "caches", "dns", "log", "logs", "test", "screen", "history", "buffer", "label", "tag"))
-_STATEMENT = re.compile(
-    r"\A\s*(?:delete\s+from|drop\s+(?:table|database|schema)|truncate|update\s+\S+\s+set)\s", re.IGNORECASE
-)
+_STATEMENT = expression_of("an argument is a statement", re.IGNORECASE)
 _MAX_WORDS = 64
 _RESET_THINGS = frozenset(("db", "database", "cluster", "env", "environment", "factory"))
 _TALKS = words_of("programs that are not guessed about")

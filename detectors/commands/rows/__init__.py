@@ -3,6 +3,7 @@
 Misses: nothing of its own; each file's reader says what it misses.
 """
 
+from collections import defaultdict
 from functools import cache
 from importlib.resources import files
 from itertools import chain
@@ -29,16 +30,34 @@ def cells(line: str) -> list[str]:
 
 def words_of(name: str) -> frozenset[str]:
     """Return a set of `words.txt`."""
+    return frozenset(texts_of(name))
+
+
+def texts_of(name: str) -> tuple[str, ...]:
+    """Return the words of a line of `words.txt` in their order; `@name` there stands for those of another line."""
     return _words()[name]
 
 
+def expression_of(name: str, flags: int = 0) -> re.Pattern[str]:
+    """Return the expression with these alternatives, in `expressions.txt`."""
+    return re.compile("|".join(_alternatives()[name]), flags)
+
+
 @cache
-def _words() -> dict[str, frozenset[str]]:
-    found: dict[str, frozenset[str]] = {}
+def _words() -> dict[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
     for name, words in cells_of("words"):
-        each = (found[word[1:]] if word[0] == "@" else (word,) for word in words.split())
-        found[name] = frozenset(chain.from_iterable(each))
+        each = (found[word[1:]] if word[0] == "@" and word[1:] else (word.replace("·", " "),) for word in words.split())
+        found[name] = tuple(dict.fromkeys(chain.from_iterable(each)))
     return found
+
+
+@cache
+def _alternatives() -> dict[str, list[str]]:
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, alternative in cells_of("expressions"):
+        found[name].append(alternative)
+    return dict(found)
 
 
 def examples_of(name: str) -> list[tuple[str, bool, str]]:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from haltline.detectors.commands.model import holds_one
 from haltline.detectors.commands.names import is_production
-from haltline.detectors.commands.rows import cells_of
+from haltline.detectors.commands.rows import cells_of, expression_of
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.wrappers import SYNONYMS
 from haltline.schemas import expressions as re
@@ -34,21 +34,10 @@ _VALUED = (
     "--name --namespace -n -p --profile -a --app --subscription -s --context --kubeconfig -c --cluster --user -chdir"
 )
 _USER = re.compile(r"(?<=://)[^@/\s]{1,200}@")
-_LASTS = re.compile(
-    r"(?:\w{1,60}_)?(?:ENV|ENVIRONMENT|STAGE|DATABASE_URL|DB_NAME|DB|DATABASE|NAMESPACE|WORKSPACE|SETTINGS_MODULE|PGPORT"
-    r"|EMULATOR_HOST)"
-)
-_MAY_SKIP = re.compile(
-    r"(?:\A|[;&|\n(])\s{0,8}(?:!\s)?(?:false|test|grep|diff|cmp)\b[^;&|\n]{0,200}&&"
-    r"|\|\|(?!\s{0,8}(?:exit|return|\{[^}]{0,200}\b(?:exit|return)\b))|\]\s{0,8}&&"
-    r"|(?:\A|[;&|\n{(])\s{0,8}(?:if|case|while|until|function)\s|\w\s{0,8}\(\)\s{0,8}\{"
-)
+_LASTS = expression_of("a variable that lasts")
+_MAY_SKIP = expression_of("a part of a command line may not run")
 _MOVES = re.compile(r"(?:\A|[;&|\n])\s{0,8}(?:cd|pushd|popd)\b")
-_FAILS = re.compile(
-    r"^\W{0,8}(?:error|fatal|failed|exiting due)\b|\bexit(?:ed with)?(?: code| status)?:? ?[1-9]"
-    r"|\bno context exists|\bnot found\b|\bdoes(?: not|n't) exist",
-    re.IGNORECASE | re.MULTILINE,
-)
+_FAILS = expression_of("an output says that a program failed", re.IGNORECASE | re.MULTILINE)
 _ANSWER_CHARS = 4096
 _PART_OF = {"KUBE_CONTEXT": ("KUBE_NAMESPACE",)}
 """What each choice has of its own, so that the one before does not hold: a context has its namespace."""

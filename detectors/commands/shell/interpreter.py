@@ -333,7 +333,9 @@ class _Shell:
         if inner is not None:
             if remote:
                 self._note(invocation)
-                on = wrappers.machine(argv[: len(argv) - len(inner)])
+                named = self.last if name == "kubectl" else None  # with the context that was chosen before
+                before = argv[: len(argv) - len(inner)] if named is None else (name, *named.before_dashes())
+                on = wrappers.machine(before)
                 within = replace(invocation, argv=inner, writes=(), cwd=None, start=None, on=on)
                 one = len(inner) == 1 and " " in inner[0]
                 self._in_child(lambda: self.run(inner[0]) if one else self._invoke(within), remote=True, on=on)

@@ -4,15 +4,13 @@ Misses: other commands that only write, such as `tee` or an unquoted delimiter. 
 """
 
 from haltline.detectors.commands.paths import canonical
+from haltline.detectors.commands.rows import expression_of
 from haltline.detectors.commands.shell.expand import Expander
 from haltline.detectors.commands.shell.invocation import Invocation
 from haltline.detectors.commands.shell.syntax import Text
 from haltline.schemas import expressions as re
 
-WRITTEN_FILE = re.compile(
-    r"cat +(?:<< *'(?P<end>\w+)' *> *(?P<file>(?!/dev)[\w./-]+)|> *(?P<file_>(?!/dev)[\w./-]+) *<< *'(?P<end_>\w+)')\n",
-    re.ASCII,
-)
+WRITTEN_FILE = expression_of("a file is written by cat", re.ASCII)
 _MAX_CHARS = 16 * 1024
 """A longer text may exceed the step budget, so it is parsed."""
 

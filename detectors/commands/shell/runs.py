@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from haltline.detectors.commands.model import MAX_COMMAND_CHARS
-from haltline.detectors.commands.rows import cells_of, words_of
+from haltline.detectors.commands.rows import cells_of, expression_of, words_of
 from haltline.detectors.commands.shell import pipes, wrappers
 from haltline.detectors.commands.shell.decoding import decoded_wide
 from haltline.detectors.commands.shell.expand import MAX_VALUE_CHARS
@@ -23,10 +23,7 @@ _MAX_ITEMS = 128
 """The maximum number of piped items that are each inserted into a command line."""
 _MAX_WORDS = 256
 _ESCAPED = re.compile(r'\\(["/])')
-_REMOVAL = re.compile(
-    r"""(?:^|[\[=(]["']|\bcommands?=|\bshell\s|cmd\.run\s)\s*(?P<text>(?:sudo\s+(?:-\S+\s+){0,8})?(?:/\S{0,200}/)?rm\s+(?:--?\w\S*\s+){0,8}"""
-    r"""-[a-zA-Z]*[rRf][^"\]]*+)"""
-)
+_REMOVAL = expression_of("a removal inside of an argument")
 _FORCED = re.compile(r"-[a-zA-Z]*[rRf][a-zA-Z]*|--recursive|--force")
 _FOR_TEXTS = words_of("programs whose arguments are texts")
 """Programs that search for, print or store their arguments, and those whose arguments are parsed as commands anyway."""

@@ -166,7 +166,9 @@ def ssh_script(argv: tuple[str, ...]) -> tuple[str | None, bool]:
     return None, bool(rest)
 
 
-_VALUED_OF_EXEC = frozenset(("-c", "--container", "-n", "--namespace", "--context"))
+_VALUED_OF_EXEC = frozenset(
+    listed("-c --container -n --namespace --context --kubeconfig -p --project-name -f -H --host")
+)
 
 
 def ssh_host(argv: tuple[str, ...]) -> str:
@@ -176,13 +178,22 @@ def ssh_host(argv: tuple[str, ...]) -> str:
 
 
 def machine(argv: tuple[str, ...]) -> str:
-    """Return the container, pod or host of the words before a remote program; empty if it has files of this one."""
+    """Return the container, pod or host of the words before a remote program; empty if it has files of this one.
+
+    `name@namespace@context`, as far as the words name them; the service of a project is `name@project`.
+    """
     if argv[0] in ("chroot", "nsenter", "proot") or (argv[0] == "docker" and "run" in argv):
         return ""
     at = next((at for at, word in enumerate(argv) if word in ("exec", "run", "debug")), 0)
-    words = argv[at + 1 :]
-    first = parse(words, _VALUED_OF_EXEC).operands[:1] if argv[0] == "kubectl" else ()
-    return next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
+    before, words = parse(argv[1:at], _VALUED_OF_EXEC), argv[at + 1 :]
+    options = parse(words, _VALUED_OF_EXEC)
+    first = options.operands[:1] if argv[0] == "kubectl" else ()
+    name = next(iter((*first, *(word for word in reversed(words) if word[:1] != "-"))), "")
+    space = before.value("-p", "--project-name") or "." if "compose" in argv[:at] else ""
+    if argv[0] == "kubectl":
+        space = before.value("-n", "--namespace") or options.value("-n", "--namespace") or ""
+    context = before.value("--context", "-H", "--host") or options.value("--context") or ""
+    return f"{name}@{space}@{context}".rstrip("@") if name else ""
 
 
 def xargs_command(argv: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

@@ -6,7 +6,7 @@ Misses: text assembled from parts; `>>`; here-documents with shell substitutions
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
-from haltline.detectors.features.vocabulary import expression_of, set_of, texts_of
+from haltline.detectors.commands.rows import expression_of, texts_of, words_of
 from haltline.schemas import expressions as re
 from haltline.schemas import tools
 from haltline.schemas.events import Effect
@@ -43,14 +43,8 @@ _BRACKETED = re.compile(r"\A[\[<(]\s*+([^\[\]<>(){}=\"\n]{3,100}?)\s*[\])>]")
 _ALPHABETIC = re.compile(r"[a-z]+")
 _SAYS_SO = frozenset(("placeholder", "redacted", "here", "omitted", "insert", "unavailable"))
 _CONTENTS = frozenset(("content", "contents", "binary", "truncated", "inserted", *_SAYS_SO))
-_SORTS = set_of("kinds of contents")
-_SENTENCE = re.compile(
-    r"\A(?:(?:this (?:file )?is |just |only |an? |the |dummy |simple )*place-?holder\b.{0,120}"
-    r"|(?:insert|paste|put|add)\b.{2,80}\bhere\b\W*|your .{1,40} here\W*"
-    r"|contents? (?:of|from) \S+(?: \w+){0,7}\W*|.{2,60}\bwill be (?:added|inserted|placed|pasted|filled in)\b.{0,20}"
-    r"|(?:the )?(?:actual |real |raw )?binary (?:data|contents?)\b.{0,60})",
-    re.IGNORECASE,
-)
+_SORTS = words_of("kinds of contents")
+_SENTENCE = expression_of("a sentence about the data", re.IGNORECASE)
 _LATER = re.compile(r"\b(?:future|later|coming soon|todo|not (?:yet )?implemented)\b", re.IGNORECASE)
 _BRACKETS_OF_ITS_OWN = texts_of("ends of files with brackets of their own")
 _MEANT_SO = expression_of("a file may be empty", re.IGNORECASE)

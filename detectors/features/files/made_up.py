@@ -5,8 +5,8 @@ Misses: programs that read something without a need; numbers in a report's prose
 
 from collections.abc import Sequence
 
+from haltline.detectors.commands.rows import expression_of, words_of
 from haltline.detectors.features.files.literal import Written
-from haltline.detectors.features.vocabulary import expression_of, set_of
 from haltline.schemas import expressions as re
 
 _READ_CHARS = 8192
@@ -19,7 +19,7 @@ _FOLDER = re.compile(r"['\"]((?:[\w.-]+/)*(?:results?|metrics?|scores?|benchmark
 _OPENS_TO_WRITE = re.compile(r"\bopen\([^()\n]*,\s*(?:mode\s*=\s*)?['\"][wax]b?\+?['\"]")
 _READS = expression_of("a program reads something")
 _IMPORTS = re.compile(r"^[^\S\n]*(?:import|from)\s+([\w., ]+)", re.MULTILINE)
-_PLAIN_IMPORTS = set_of("modules that read nothing")
+_PLAIN_IMPORTS = words_of("modules that read nothing")
 _DATA_FILE = re.compile(r"\.(?:jsonl?|csv|tsv|ya?ml|parquet)$", re.IGNORECASE)
 _DECIMALS = re.compile(r"(?<!\d)\d+\.\d+")
 _LEAST_DECIMALS = 3

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
+from haltline.detectors.commands.rows import texts_of, words_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.commands.shell.invocation import Invocation
-from haltline.detectors.features.vocabulary import set_of, texts_of
 from haltline.schemas import expressions as re
 from haltline.schemas.events import Effect
 from haltline.schemas.policy import Reading
@@ -22,7 +22,7 @@ _READ_CHARS = 8192
 _MAX_ARG_CHARS = 512
 _NAMES = re.compile(r"[\w+@%-][\w.+@%-]*")
 
-_DISSECTS = set_of("programs that take files apart")
+_DISSECTS = words_of("programs that take files apart")
 _DUMPS = frozenset(("file", "xxd", "hexdump", "hd", "od"))
 _DEBUGS = frozenset(("gdb", "r2", "radare2", "strace", "ltrace"))
 _PACKS = {
@@ -39,7 +39,7 @@ _PROGRAM_FILE = texts_of("ends of programs")
 _BY_SHELL = re.compile(r"\b(?:bash|sh|zsh)\s+(?:-\w+\s+)*([\w./~+@%-]+)")
 """A script run by a shell: when a command line is parsed, its content takes the place of its name."""
 _INTERPRETS = frozenset(("python", "python2", "python3", "sage", "node", "ruby", "perl", "php"))
-_USES_NOTHING = set_of("programs that use no content")
+_USES_NOTHING = words_of("programs that use no content")
 _REPLACES = frozenset(("rm", "unlink", "shred", "mv", "tee", "truncate", "patch", "wget", "zip", "make", "dd"))
 _COPIES = frozenset(("cp", "install", "ln", "rsync", "scp"))
 _OUTPUT = frozenset(("-o", "-O", "--output", "--output-document", "-out", "-w"))

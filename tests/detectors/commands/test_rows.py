@@ -1,19 +1,22 @@
 """Each row of programs has two examples, one that is an act by it and one that is none; a policy adds its own."""
 
 import re
+from itertools import chain
 from pathlib import Path
 
 import pytest
 
 from haltline.detectors.commands import destructions
-from haltline.detectors.commands.effects import rows
+from haltline.detectors.commands.creations import _MADE
+from haltline.detectors.commands.effects import methods, rows
 from haltline.detectors.commands.effects.programs import DOMAINS, TABLE
-from haltline.detectors.commands.rows import examples_of, rows_of
+from haltline.detectors.commands.rows import cells, examples_of, rows_of
 from haltline.detectors.commands.shell.interpreter import invocations
 from haltline.detectors.features.explanation import explain
 from haltline.detectors.features.tool_classifier import Classifier
 from haltline.schemas.policy import Policy
 from tests.builders import cases
+from tests.schemas.test_expressions import slow_texts
 
 FOLDER = Path(__file__).parents[3]
 
@@ -70,3 +73,28 @@ def test_the_page_about_reading_names_each_file_of_rows_with_a_line_of_it() -> N
     stems = {one.stem for one in (FOLDER / "detectors" / "commands" / "rows").glob("*.txt")}
     assert {name for names in named for name in names} == stems
     assert [line for names, line in named.items() if all(line not in rows_of(name) for name in names)] == []
+
+
+@pytest.mark.wide
+def test_conditions_of_rows_take_time_linear_in_the_text() -> None:
+    listed = [*TABLE.rows.values(), *_MADE.rows.values()]
+    cells = [cell for row in chain(*listed) for cell in (*row.conditions, *row.target.split(","), row.target)]
+    cells += [cell for row in chain(*methods._ROWS.values()) for cell in (*row.conditions, row.owner)]
+    written = {text for cell in cells for text in re.findall(r"/(.+)/i?(?:\}|\Z)", cell)}
+    unbounded = [one for one in map(rows.pattern, written) if re.search(r"(?<!\\)\)[*+]", one.pattern)]
+    assert len(written) > 400
+    assert [one.pattern for one in unbounded if next(slow_texts(one, whole=False), None)] == []
+    slow = rows.pattern(r"-\w*X\w*|[ugo]*[oa][ugo]*w|add-\S*\s+privileged|<.*\sdel")
+    assert next(slow_texts(slow, whole=False), None) is None
+
+
+def test_each_name_of_a_table_is_used() -> None:
+    sources = "".join(file.read_text() for file in (FOLDER / "detectors").rglob("*.py"))
+    tables = "".join(f" {' '.join(rows_of(name))} " for name in ("words", "combinations"))
+    names = {name[0] for table in ("words", "expressions", "masks") for name in map(cells, rows_of(table))}
+    used = (
+        name
+        for name in names
+        if f'"{name}"' in sources or f"{name.rpartition(' ')[0]} {{" in sources or f"@{name} " in tables
+    )
+    assert names - {*used} == set()
