@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any, cast
 
-from confluent_kafka import KafkaError, KafkaException, Message, TopicCollection, TopicPartition
+from confluent_kafka import KafkaError, Message, TopicCollection, TopicPartition
 
 from benchmarks.simulator.memory_table import MemoryAuditTable
 from haltline.streams.audit.settings import AuditSettings
@@ -45,9 +45,6 @@ class FakeKafka:
     table: MemoryAuditTable = field(default_factory=MemoryAuditTable)
     partitions: dict[Place, Partition] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
-    committed: dict[Place, int] = field(default_factory=dict)
-    failures: list[int] = field(default_factory=list)
-    """What it is asked fails with the next of these codes as long as there are some."""
     now_s: float = 0.0
     cluster_id: str = "fake"
 
@@ -57,15 +54,6 @@ class FakeKafka:
         partition = self.partitions.setdefault(place, Partition())
         partition.end += count
         partition.fetched = partition.end if fetched else partition.fetched
-
-    def answer(self) -> None:
-        """Raises KafkaException for each failure that is left."""
-        if self.failures:
-            raise KafkaException(KafkaError(self.failures.pop(0)))
-
-    def positions(self) -> list[tuple[str, int, int]]:
-        """Every record that was ever there."""
-        return sorted((*place, offset) for place, one in self.partitions.items() for offset in range(one.end))
 
     def written(self) -> list[tuple[str, int, int]]:
         """Every row of the table."""
@@ -96,22 +84,10 @@ class FakeConsumer:
 
     # What a story tells.
 
-    def given(self, *places: Place) -> "FakeConsumer":
+    def given(self, *places: Place) -> None:
         """A rebalance has ended: these partitions are this sink's."""
         self.owned = frozenset(places)
         self._callbacks["on_assign"](self, [TopicPartition(*place) for place in places])
-        return self
-
-    def revoked(self, *places: Place, callback: str = "on_revoke") -> "FakeConsumer":
-        """A rebalance begins."""
-        self._callbacks[callback](self, [TopicPartition(*place) for place in places])
-        self.owned -= {*places}
-        self.positions = {}
-        return self
-
-    def lost(self, *places: Place) -> "FakeConsumer":
-        """The group went on without this member."""
-        return self.revoked(*places, callback="on_lost")
 
     # What the sink calls.
 
@@ -148,15 +124,13 @@ class FakeConsumer:
                 del self.positions[place]
                 yield Message(**about, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
 
-    def get_watermark_offsets(self, place: TopicPartition, *, cached: bool = False, **_: float) -> tuple[int, int]:
-        if not cached:
-            self.kafka.answer()
+    def get_watermark_offsets(self, place: TopicPartition, **_: float) -> tuple[int, int]:
         one = self.kafka.partitions[Place(place.topic, place.partition)]
         missing, until_s = one.lag
         return one.first, one.end - (missing if self.kafka.now_s < until_s else 0)
 
-    def commit(self, *, offsets: Iterable[TopicPartition], **_: object) -> None:
-        self.kafka.committed |= {Place(p.topic, p.partition): p.offset for p in offsets}
+    def commit(self, **_: object) -> None:
+        """Nobody reads what is committed."""
 
     def list_topics(self, *_: str, **__: float) -> Any:
         topics = {name: SimpleNamespace(error=None, partitions={0: None}) for name in self.kafka.ids}
@@ -165,16 +139,11 @@ class FakeConsumer:
     def describe_topics(self, topics: TopicCollection, **_: float) -> dict[str, Future[Any]]:
         answers: dict[str, Future[Any]] = {name: Future() for name in topics.topic_names}
         for name, answer in answers.items():
-            try:
-                self.kafka.answer()
-                answer.set_result(SimpleNamespace(topic_id=self.kafka.ids[name]))
-            except KafkaException as error:
-                answer.set_exception(error)
+            answer.set_result(SimpleNamespace(topic_id=self.kafka.ids[name]))
         return answers
 
     def close(self) -> None:
-        if self.owned:
-            self.revoked(*self.owned)
+        self._callbacks["on_revoke"](self, [TopicPartition(*place) for place in self.owned])
 
     def _system(self) -> System:
         def passes(seconds: float) -> float:

@@ -1,37 +1,26 @@
 """The sink step by step: what happens between a poll, a flush and a rebalance; the simulator has whole histories."""
 
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError
-from hypothesis import given
-from hypothesis import strategies as st
 
-from benchmarks.simulator.memory_table import Step
 from haltline.schemas.keys import make_keys
 from haltline.streams.audit.writer import AnotherLog, Place
 from tests.streams.audit.fake_kafka import FakeConsumer, FakeKafka, Story
 from tests.streams.audit.records import TOPICS
 
-ACTIONS, OTHER, CONTROL = Place(TOPICS.actions, 0), Place(TOPICS.actions, 1), Place(TOPICS.control, 0)
-ALL = (ACTIONS, OTHER, CONTROL)
+ACTIONS = Place(TOPICS.actions, 0)
 LATER = 600.0
 """A flush that does not come by its time."""
 
 
-def filled() -> FakeKafka:
-    """Two partitions of one topic and one of another, 5 records each."""
-    kafka = FakeKafka()
-    for place in ALL:
-        kafka.append(place, 5)
-    return kafka
-
-
 @pytest.fixture
 def kafka() -> FakeKafka:
-    return filled()
+    """A partition of 5 records."""
+    kafka = FakeKafka()
+    kafka.append(ACTIONS, 5)
+    return kafka
 
 
 def reads(*places: Place, then: Callable[[], object] = lambda: None) -> Callable[[FakeConsumer], Story]:
@@ -45,54 +34,6 @@ def reads(*places: Place, then: Callable[[], object] = lambda: None) -> Callable
         yield
 
     return story
-
-
-def fails_at(step: Step) -> Callable[[Step], None]:
-    def fail(at: Step) -> None:
-        if at is step:
-            raise OSError("connection reset by peer")
-
-    return fail
-
-
-def another_reads(kafka: FakeKafka) -> None:
-    kafka.failures.clear()  # a broker that does not answer ends a sink at its start
-    kafka.run(reads(*ALL))
-
-
-HAPPENS: dict[str, Callable[[FakeKafka, FakeConsumer], object]] = {
-    "records arrive": lambda kafka, _: kafka.append(ACTIONS, 2),
-    "a rebalance": lambda _, sink: sink.revoked(*sink.owned).given(*ALL),
-    "half is left": lambda _, sink: sink.revoked(*sink.owned).given(OTHER),
-    "the group goes on without it": lambda _, sink: sink.lost(*sink.owned).given(*ALL),
-    "no leader": lambda kafka, _: kafka.failures.extend([KafkaError.LEADER_NOT_AVAILABLE] * 2),
-    "no broker": lambda kafka, _: kafka.failures.extend([KafkaError._TRANSPORT] * 3),
-    "another reads all": lambda kafka, _: another_reads(kafka),
-    "an end lags": lambda kafka, _: setattr(kafka.partitions[ACTIONS], "lag", (3, kafka.now_s + 0.5)),
-    "a full disk": lambda kafka, _: setattr(kafka.table, "at_step", fails_at(Step.COMMIT)),
-    "a lost answer": lambda kafka, _: setattr(kafka.table, "at_step", fails_at(Step.ANSWER)),
-    "a stop": lambda _, sink: sink.sink.stop(),
-}
-
-
-@given(st.lists(st.sampled_from(sorted(HAPPENS)), max_size=12), st.sampled_from([1e-9, 0.01, LATER]))
-def test_whatever_happens_each_record_is_there_once(happens: list[str], flush_s: float) -> None:
-    kafka = filled()
-
-    def story(sink: FakeConsumer) -> Story:
-        sink.given(*ALL)
-        for each in happens:
-            yield
-            HAPPENS[each](kafka, sink)
-        yield
-
-    with suppress(OSError):  # the process is started again
-        kafka.run(story, flush_s=flush_s)
-    kafka.table.at_step = lambda _: None
-    kafka.failures.clear()
-    kafka.run(reads(*ALL))
-    assert kafka.written() == kafka.positions()
-    assert kafka.committed == {place: kafka.partitions[place].end for place in ALL}
 
 
 def lost(kafka: FakeKafka) -> list[str]:
