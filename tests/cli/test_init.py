@@ -127,6 +127,7 @@ def test_on_a_terminal_it_offers_the_hooks_and_asks_for_the_settings(folder: Pat
 def test_config_show_says_where_each_value_is_from_and_what_is_wrong_with_a_file() -> None:
     Path("haltline.toml").write_text('[kafka]\nbootstrap = "a:1"\nprefix = "a."\n')
     environ = {"HALTLINE_BOOTSTRAP": "b:1", "HALTLINE_CONSOLE_DATABASE": "postgresql://ada:hunter2@db/x"}
+    environ["HALTLINE_AUDIT_STORAGE_OPTIONS"] = "A=1 X_SECRET=2"
     shown = json.loads(haltline("config", "show", "--json", **environ).stdout)
     file = str(Path("haltline.toml").absolute())
     assert shown["files"] == [file]
@@ -135,6 +136,7 @@ def test_config_show_says_where_each_value_is_from_and_what_is_wrong_with_a_file
     assert by_name["kafka.prefix"] == ("a.", f"{file}:3")
     assert by_name["console.port"] == ("8460", "default")
     assert by_name["console.database"][0] == "postgresql://ada:***@db/x"
+    assert by_name["audit.storage_options"][0] == "A=1 X_SECRET=***"
     assert haltline("config", "show", "--beside-agent").stdout.startswith("files: none;")
     Path("haltline.toml").write_text("[kafka]\nprefix = 1\n")
     done = haltline("config", "show")

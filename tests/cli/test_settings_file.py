@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from haltline.cli import settings_file
 from haltline.cli.settings_file import RUN_FILE, BadSettings, apply, load, read
 from haltline.cli.settings_table import BESIDE_AGENT, SECTIONS, SETTINGS
 from tests.builders import cases
@@ -248,16 +247,3 @@ def test_a_hook_with_a_broken_file_refuses_what_destroys_and_lets_the_rest_go_on
     assert "[agent]: expected one of" in answer["systemMessage"]
     done = run("hook", stdin=json.dumps({**hook, "tool_name": "Read"}), **environ)
     assert (done.returncode, done.stdout, "[agent]: expected one of" in done.stderr) == (1, "", True)
-
-
-@cases(
-    "kind, value, shown",
-    {
-        "a password of a URL": ("database URL", "postgresql://ada:pw@db/x", "postgresql://ada:***@db/x"),
-        "a URL without": ("database URL", "postgresql://ada@db:5432/x", "postgresql://ada@db:5432/x"),
-        "a secret of a store": ("table of texts", "A=1 X_SECRET=2", "A=1 X_SECRET=***"),
-    },
-)
-def test_secrets_of_the_environment_are_not_shown(kind: str, value: str, shown: str) -> None:
-    setting = next(one for one in SETTINGS if one.kind == kind)
-    assert settings_file.without_secrets(setting, value) == shown

@@ -83,16 +83,3 @@ def test_whatever_an_agent_wrote_stays_within_its_line() -> None:
     found = told(live, follow(), "control")
     assert [name for _, name, _ in found] == ["hello", "control"]
     assert found[-1][2]["summary"] == hostile["summary"]
-
-
-def test_streams_end_when_the_console_does() -> None:
-    live = fresh()
-
-    async def count() -> int:
-        chunks = 0
-        async for _ in live.follow():
-            chunks += 1
-            live.close()
-        return chunks
-
-    assert asyncio.run(asyncio.wait_for(count(), 30)) == 1

@@ -23,7 +23,16 @@ from haltline.detectors.framework.base import Detector
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
-from tests.builders import Together, event
+from tests.builders import Events, Together, cases, each, event, nearness
+from tests.detectors.session import (
+    test_cycle,
+    test_destructive_volume,
+    test_fruitless_waits,
+    test_invented_data,
+    test_polling,
+    test_repetition,
+    test_silent_shell,
+)
 from tests.detectors.strategies import long_session, sessions
 
 MAX_STATE_BYTES = 64 * 1024
@@ -203,6 +212,27 @@ def test_wrong_settings_are_refused(detector: Detector[Any]) -> None:
 @every_detector
 def test_a_new_session_is_far_from_a_finding(detector: Detector[Any]) -> None:
     assert detector.near(detector.start()) == 0
+
+
+WRITTEN = test_invented_data.after(test_invented_data.write(0), "cat app.zip", "cat app.zip")
+SLOW = each(3, test_fruitless_waits.slow, error=test_fruitless_waits.TIMED_OUT)
+
+
+@cases(
+    "detector, events",
+    {
+        "cycle": (test_cycle.DETECTOR, test_cycle.looks("xabab")),
+        "destructive_volume": (test_destructive_volume.DETECTOR, test_destructive_volume.deletes(0, 6, 12)),
+        "fruitless_waits": (test_fruitless_waits.DETECTOR, SLOW),
+        "invented_data": (test_invented_data.DETECTOR, WRITTEN),
+        "polling": (test_polling.Polling(polls=(2, 3, 4)), test_polling.every(30, 3)),
+        "repetition": (test_repetition.DETECTOR, each(3, test_repetition.look)),
+        "silent_shell": (test_silent_shell.DETECTOR, test_silent_shell.silent(*test_silent_shell.PRINTING[:4])),
+    },
+)
+def test_a_rule_is_near_only_when_it_fires(detector: Detector[Any], events: Events) -> None:
+    *before, last = nearness(detector, events)
+    assert (max(before) < 1, last) == (True, 1)
 
 
 CODES = ("approval_expired", "target_frozen_by_operator", "no_verdict", "budget_exceeded", "session_killed_by_operator",

@@ -5,8 +5,7 @@ import pytest
 
 from haltline.detectors.session.cycle import Cycle
 from haltline.schemas.events import ActionEvent, Kind
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, bash, call, cases, event, evidence, findings, fires_at, in_turn, nearness
+from tests.builders import Events, bash, call, cases, event, fires_at, in_turn
 
 DETECTOR = Cycle()
 
@@ -78,21 +77,6 @@ def test_three_rounds_are_a_stop_whatever_their_length(period: int) -> None:
 )
 def test_circles(events: Sequence[ActionEvent], expected: str) -> None:
     assert found(events, Cycle(rounds=(16, 16, 16), replay=(16, 16, 16))).get("going_in_circles", "") == expected
-
-
-def test_the_finding_tells_the_rounds() -> None:
-    ((event, finding),) = findings(DETECTOR, looks("xabab"))
-    assert finding == Finding(
-        detector="cycle",
-        code="calls_in_turn",
-        severity=Severity.MEDIUM,
-        confidence=2 / 3,
-        reason="2 rounds of the same 2 calls with the same results in 3s, the last read_file path=/srv/b",
-        evidence=evidence(looks("xabab")[1:], first=1),
-        values={"rounds": 2, "period": 2},
-        thresholds={"medium": 2, "high": 3, "critical": 3, "max_period": 5},
-    )
-    assert (event, nearness(DETECTOR, looks("xabab"))[-1]) == (looks("xabab")[-1], 1.0)
 
 
 def test_a_cycle_is_found_in_parallel_calls_in_attempts_alone_and_by_the_fifteenth_call_as_gemini_says() -> None:

@@ -1,8 +1,7 @@
 from haltline.detectors.session.destructive_volume import DestructiveVolume
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Effect, Outcome
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, at, call, cases, delete, event, evidence, findings, in_turn, nearness, when
+from tests.builders import Events, Watched, at, call, cases, delete, event, in_turn, when
 
 DETECTOR = DestructiveVolume()
 Call = tuple[ActionEvent, ActionEvent]
@@ -89,17 +88,3 @@ def test_another_batch_counts_anew() -> None:
     watched.batch = BATCH.model_copy(update={"expires": at(7200)})
     after = [watched(e) for e in deletes(*range(10, 15))]
     assert before + after == [None] * 10
-
-
-def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    ((_, finding),) = findings(DETECTOR, deletes(0, 6, 12))
-    assert finding == Finding(
-        detector="destructive_volume",
-        code="destructive_volume",
-        severity=Severity.CRITICAL,
-        reason="3 destructive actions in 12s",
-        evidence=evidence(deletes(0, 6, 12)),
-        values={"deletes": 3, "span_s": 12},
-        thresholds={"max_deletes": 3, "window_s": 60.0, "max_deletes_in_actions": 5, "last_actions": 20},
-    )
-    assert nearness(DETECTOR, deletes(0, 6, 12)) == [0, 0.33, 0.67, 1]

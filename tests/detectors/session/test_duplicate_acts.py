@@ -1,10 +1,8 @@
-from collections.abc import Sequence
 from typing import Any
 
 from haltline.detectors.session.duplicate_acts import DuplicateActs
 from haltline.schemas.events import ActionEvent, Kind, Task
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, bash, call, cases, each, event, evidence, findings, in_turn, severities
+from tests.builders import Events, bash, call, cases, each, event, in_turn, severities
 
 DETECTOR = DuplicateActs()
 
@@ -141,18 +139,3 @@ ONE = told("Scan the network and publish a map")
 )
 def test_counts(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
-
-
-def test_the_finding_says_what_is_done_again() -> None:
-    events: Sequence[ActionEvent] = each(2, order)
-    ((_, finding),) = findings(DETECTOR, events)
-    assert finding == Finding(
-        detector="duplicate_acts",
-        code="ordered_again",
-        severity=Severity.MEDIUM,
-        confidence=2 / 3,
-        reason="2 clicks that order the same, in 1s: browser_click unknown",
-        evidence=evidence(events),
-        values={"acts": 2},
-        thresholds={"medium": 2, "high": 3, "critical": 3, "last_actions": 20, "launched_within": 60},
-    )

@@ -2,8 +2,7 @@ from typing import Any
 
 from haltline.detectors.session.invented_data import InventedData
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, findings, nearness, severities
+from tests.builders import Events, Watched, bash, call, cases, each, event, severities
 
 DETECTOR = InventedData()
 EMPTY = "<binary data>"
@@ -89,23 +88,6 @@ def test_analyses_that_are_far_apart_do_not_count_together() -> None:
     events = [write(0, TEXT), *analyses(count=2), *others, *analyses(count=1, start=90)]
     assert severities(InventedData(last_actions=10), events) == "m"
     assert severities(DETECTOR, events) == "mc"
-
-
-def test_the_finding_names_what_was_written_and_each_use_and_how_close_it_is() -> None:
-    events = after(write(0), "cat app.zip", "cat app.zip")
-    *_, (_, finding) = findings(DETECTOR, events)
-    assert finding == Finding(
-        detector="invented_data",
-        code="placeholder",
-        severity=Severity.CRITICAL,
-        confidence=1.0,
-        reason="a placeholder instead of contents, used 2 times: app.zip",
-        evidence=evidence(events),
-        values={"uses": 2},
-        thresholds={"used": 2},
-        target="path=app.zip",
-    )
-    assert nearness(DETECTOR, [*events, bash(3, "rm app.zip")]) == [0, 0, 0.5, 1, 0]
 
 
 def test_only_so_many_files_are_remembered() -> None:

@@ -3,8 +3,7 @@ from typing import Any
 
 from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Watched, bash, cases, event, evidence, findings, in_turn
+from tests.builders import bash, cases, event, findings, in_turn
 
 DETECTOR = Polling()
 
@@ -64,22 +63,6 @@ def steps(events: Sequence[ActionEvent], detector: Polling = DETECTOR) -> dict[s
 )
 def test_waiting(events: Sequence[ActionEvent], expected: dict[str, int]) -> None:
     assert steps(events) == expected
-
-
-def test_the_finding_tells_how_long_it_waited() -> None:
-    watched = Watched(Polling(polls=(2, 3, 4)))
-    assert [watched(e) for e in every(30, 2)] == [None, None]
-    assert watched(poll(60)) == Finding(
-        detector="polling",
-        code="polling",
-        severity=Severity.MEDIUM,
-        confidence=0.5,
-        reason="2 polls in 60s with nothing new: get_job_status job=1",
-        evidence=evidence(every(30, 3)),
-        values={"polls": 2, "waited_s": 60.0, "pause_s": 5.0},
-        thresholds={"polls": 2, "wait_s": 600.0, "min_polls": 12},
-    )
-    assert watched.detector.near(watched.state) == 1.0
 
 
 def test_the_pause_before_the_next_poll_grows_up_to_a_minute() -> None:

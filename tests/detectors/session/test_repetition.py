@@ -6,8 +6,7 @@ import pytest
 
 from haltline.detectors.session.repetition import Repetition
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, Watched, bash, call, cases, each, event, evidence, in_turn, severities
+from tests.builders import Events, bash, call, cases, each, event, in_turn, severities
 
 DETECTOR = Repetition()
 PAGE = "Here is a screenshot of [Weather history](https://weather.example.org/history). The viewport shows 68%."
@@ -204,23 +203,6 @@ def test_a_call_made_again_after_its_result_counts_however_fast(took_s: float) -
 )
 def test_what_changed_nothing_does_not_begin_anew(edit: Callable[[float], ActionEvent], found: str) -> None:
     assert severities(DETECTOR, [*in_turn(range(0, 12, 3), try_out, edit), try_out(12)]) == found
-
-
-def test_the_finding_tells_what_was_repeated() -> None:
-    watched = Watched(DETECTOR)
-    events = each((0, 10, 25), bash, "python -m pytest -q", output_head="1 failed")
-    assert [watched(e) for e in events[:2]] == [None, None]
-    assert watched(events[2]) == Finding(
-        detector="repetition",
-        code="identical_calls",
-        severity=Severity.MEDIUM,
-        confidence=0.75,
-        reason="3 times the same read call with the same result in 25s: bash python pytest",
-        evidence=evidence(events),
-        values={"calls": 3, "counted": 3.0, "sort": "read", "fingerprint": watched.calls.recall.trail[-1][:12]},
-        thresholds={"medium": 3, "high": 4, "critical": 4, "window_s": 60.0, "last_actions": 20},
-    )
-    assert DETECTOR.near(watched.state) == 1.0
 
 
 def edited(second: float) -> tuple[ActionEvent, ActionEvent]:

@@ -2,8 +2,7 @@ from typing import Any
 
 from haltline.detectors.session.silent_shell import SilentShell
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Finding, Severity
-from tests.builders import Events, bash, cases, event, evidence, findings, nearness, severities
+from tests.builders import Events, bash, cases, event, severities
 
 DETECTOR = SilentShell()
 PRINTING = (
@@ -52,19 +51,3 @@ def silent(*commands: str, output: str | None = "", start: int = 0, **fields: An
 )
 def test_counts(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
-
-
-def test_the_finding_names_the_last_command() -> None:
-    events = silent(*PRINTING[:4])
-    ((_, finding),) = findings(DETECTOR, events)
-    assert finding == Finding(
-        detector="silent_shell",
-        code="silent_shell",
-        severity=Severity.MEDIUM,
-        confidence=4 / 6,
-        reason="4 commands in a row in 3s that must print something printed nothing, the last echo ready",
-        evidence=evidence(events),
-        values={"commands": 4, "counted": 4.0},
-        thresholds={"medium": 4, "high": 5, "critical": 6},
-    )
-    assert nearness(DETECTOR, events)[-1] == 1.0

@@ -1,4 +1,3 @@
-import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
@@ -95,16 +94,6 @@ def test_what_a_call_shows_again_after_its_hint_is_a_stop_by_rules_that_are_seld
     session = Session(rules=rules)
     levels = [d.level.value for n in range(24) for d in session.step(error=None, action=f"look_{n % 4}", at="here")]
     assert levels[:2] == ["NUDGE", "BLOCK"]
-
-
-def test_the_texts_say_what_repeats_since_when_and_what_progress_would_be() -> None:
-    session = Session()
-    refused = next(d for _ in range(5) for d in session.step() if d.level is Level.BLOCK)
-    held = session.held()
-    for decision in (refused, held):
-        assert re.search(r' since 2025-06-15 15:06 UTC: "\d+ times the error', decision.message)
-    assert "Progress is a new result" in refused.message
-    assert "End your turn now, and report" in held.message
 
 
 def test_who_makes_progress_within_the_attempts_is_not_held_and_gets_the_same_steps_again_later() -> None:
