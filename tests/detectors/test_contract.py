@@ -20,6 +20,7 @@ from msgspec import msgpack
 import haltline.detectors
 from haltline.detectors import ALL
 from haltline.detectors.framework.base import Detector
+from haltline.detectors.session.polling import Polling
 from haltline.schemas.events import ActionEvent, Kind, Outcome
 from haltline.schemas.findings import Finding
 from haltline.schemas.policy import Policy
@@ -225,7 +226,7 @@ SLOW = each(3, test_fruitless_waits.slow, error=test_fruitless_waits.TIMED_OUT)
         "destructive_volume": (test_destructive_volume.DETECTOR, test_destructive_volume.deletes(0, 6, 12)),
         "fruitless_waits": (test_fruitless_waits.DETECTOR, SLOW),
         "invented_data": (test_invented_data.DETECTOR, WRITTEN),
-        "polling": (test_polling.Polling(polls=(2, 3, 4)), test_polling.every(30, 3)),
+        "polling": (Polling(polls=(2, 3, 4)), test_polling.every(30, 3)),
         "repetition": (test_repetition.DETECTOR, each(3, test_repetition.look)),
         "silent_shell": (test_silent_shell.DETECTOR, test_silent_shell.silent(*test_silent_shell.PRINTING[:4])),
     },

@@ -29,8 +29,9 @@ def test_the_same_seed_gives_the_same_bytes_in_each_process() -> None:
 
 
 @pytest.mark.wide  # histories with a defect on purpose, until one is found
-def test_a_mistake_is_found_and_its_seed_printed() -> None:
-    found = _command("--fault", "rows before positions", "--processes", "1")
+@pytest.mark.parametrize("mistake", ["rows before positions", "commit before states"])
+def test_a_mistake_is_found_and_its_seed_printed(mistake: str) -> None:
+    found = _command("--fault", mistake, "--processes", "1")
     assert found.returncode == 0, found.stderr
-    assert "rows before positions: found after" in found.stdout
+    assert f"{mistake}: found after" in found.stdout
     assert "WRONG" in found.stdout
