@@ -92,12 +92,6 @@ def test_each_decision_is_reported_in_the_vocabulary_asked_for_or_the_one_that_t
     assert "PAUSE scope_creep at 2025-06-15 15:06 UTC: seen too often" in unknown
 
 
-def test_as_json_too(decided: EmbeddedBroker) -> None:
-    values = [orjson.loads(line)["value"] for line in tail(decided, "--vocabulary", "tappass", "--json")]
-    assert [value["decision"] for value in values] == ["deny", "allow", "deny", "deny"]
-    assert values[0]["response_code"] == "session_killed_loop_guard"
-
-
 @pytest.mark.parametrize(
     ("options", "code", "problem"),
     [

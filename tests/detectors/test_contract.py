@@ -28,8 +28,11 @@ from tests.builders import Events, Together, cases, each, event, nearness
 from tests.detectors.session import (
     test_cycle,
     test_destructive_volume,
+    test_environment_gone,
+    test_error_repetition,
     test_fruitless_waits,
     test_invented_data,
+    test_monologue,
     test_polling,
     test_repetition,
     test_silent_shell,
@@ -224,8 +227,11 @@ SLOW = each(3, test_fruitless_waits.slow, error=test_fruitless_waits.TIMED_OUT)
     {
         "cycle": (test_cycle.DETECTOR, test_cycle.looks("xabab")),
         "destructive_volume": (test_destructive_volume.DETECTOR, test_destructive_volume.deletes(0, 6, 12)),
+        "environment_gone": (test_environment_gone.DETECTOR, test_environment_gone.failures(3)),
+        "error_repetition": (test_error_repetition.DETECTOR, test_error_repetition.errors(0, 5, 10)),
         "fruitless_waits": (test_fruitless_waits.DETECTOR, SLOW),
         "invented_data": (test_invented_data.DETECTOR, WRITTEN),
+        "monologue": (test_monologue.DETECTOR, each(3, test_monologue.turn)),
         "polling": (Polling(polls=(2, 3, 4)), test_polling.every(30, 3)),
         "repetition": (test_repetition.DETECTOR, each(3, test_repetition.look)),
         "silent_shell": (test_silent_shell.DETECTOR, test_silent_shell.silent(*test_silent_shell.PRINTING[:4])),

@@ -13,25 +13,13 @@ from haltline.console.read_model.feeder import reader_of
 from haltline.console.read_model.store import empty, open_store
 from haltline.console.run import of_audit, run, take_from
 from haltline.console.settings import ConsoleSettings
-from haltline.schemas.topics import Topics
-from haltline.streams.audit.reading import KafkaRecord, Reader
+from haltline.streams.audit.reading import KafkaRecord
 from tests.builders import T0_MS
 from tests.console.databases import database
 from tests.console.read_model.contents import contents, of_batches
 from tests.console.serving import console_in, tell
-from tests.console.topics import messages_of, rows
-from tests.streams.engine.test_groups import spends
 from tests.streams.notify.records import change
 from tests.streams.replay.recorded import TOPICS, LiveLog, a_night
-
-
-def test_costs_are_added_up_and_what_cannot_be_read_is_in_the_story(engine: Engine) -> None:
-    made = rows(messages_of([spends(0, "a", 0.25), spends(1, "a", 0.5)]))
-    broken = KafkaRecord("haltline.actions", 0, 99, 1_750_000_000_000, b"a", b"{no")
-    made.append(Reader(Topics(), "console").row(broken, 0))
-    model_of = of_batches(engine, [made])
-    assert [row["cost_usd"] for row in model_of["sessions"]] == [0.75]
-    assert [row["kind"] for row in model_of["records"] if row["offset"] == 99] == ["unreadable"]
 
 
 def test_a_database_of_another_version_is_recreated_and_one_in_memory_refused(tmp_path: Path) -> None:

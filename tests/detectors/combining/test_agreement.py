@@ -67,17 +67,6 @@ def test_points_and_distance_can_be_set(settings: dict[str, Any], actual: str) -
     assert steps([[STUCK], [CYCLE], [ERRORS]], Agreement(**settings)) == actual
 
 
-def test_the_finding_names_the_rules_and_where_they_saw_it() -> None:
-    watched = Watched(DETECTOR)
-    watched(event(0), [CYCLE])
-    finding = watched(event(1), [VERY_STUCK])
-    assert finding is not None
-    assert (finding.code, finding.severity) == ("agreement", CRITICAL)
-    assert finding.reason == "2 rules within 4 actions: stagnation (high), cycle (medium)"
-    assert finding.values == {"points": 3, "rules": "stagnation, cycle"}
-    assert len(finding.evidence) == 2
-
-
 def detections(policy: Policy) -> list[tuple[str, str]]:
     """Rule and mode of what is found in a session that runs two commands turn about, each of which fails."""
     core, state, result = Core(policy), None, []

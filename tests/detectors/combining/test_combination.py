@@ -5,11 +5,7 @@ import pytest
 
 from haltline.detectors.combining.agreement import AgreementState
 from haltline.detectors.combining.combination import COMBINATIONS, Combination
-from haltline.interventions.levels.default_levels import default_mode
-from haltline.schemas.decisions import Mode
 from haltline.schemas.findings import Evidence, Finding, Severity
-from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core, SessionState
 from tests.builders import Watched, cases, event
 
 DETECTOR = Combination()
@@ -97,21 +93,3 @@ def test_it_says_how_close_it_is_and_keeps_one_finding_of_each_rule() -> None:
         watched(event(second), [found("hallucination"), found("polling")])
     assert DETECTOR.near(watched.state) == 0.5
     assert list(watched.state.last) == ["hallucination"]
-
-
-def test_the_engine_shows_it_what_the_others_found() -> None:
-    policy = Policy(rules={"combination": Rule(settings={"window_s": 60}), "hallucination": Rule()})
-    core, state = Core(policy), SessionState("s1")
-    task: dict[str, Any] = {"goal": "fix it", "expected_paths": ["src/**"]}
-    missing = [f"/lib/x{s % 6}.py" for s in range(1, 12)]
-    events = [
-        event(0, "", kind="session.started", outcome=None, task=task),
-        *(event(s, "read_file", error=f"No such file: {p}", args={"path": p}) for s, p in enumerate(missing, 1)),
-        *(event(s, "edit_file", args={"path": f"/other/{s}.py"}) for s in range(20, 32)),
-    ]
-    detections = [d for e in events for d in core.on_event(state, e).detections]
-    rules = {d.finding.detector for d in detections}
-    assert {"hallucination", "scope_creep", "combination"} <= rules
-    combined = [d for d in detections if d.finding.detector == "combination"]
-    assert [d.mode for d in combined] == [Mode.SHADOW.value] * len(combined)
-    assert default_mode("combination") is Mode.SHADOW

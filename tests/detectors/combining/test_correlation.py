@@ -172,18 +172,6 @@ def test_a_rule_switches_one_off_for_some_sessions() -> None:
     assert fires_at(policy(rule(), rules=off), exports(0, 1, 2, 3)) == []
 
 
-def test_the_finding_names_its_evidence_and_what_was_counted() -> None:
-    document = policy(rule(title="Exports in a row", group_by=["agent_id"], severity="high"))
-    ((detection,),) = [o.detections for o in run(document, exports(0, 10, 20)) if o.detections]
-    finding = detection.finding
-    assert finding.reason == "Exports in a row: event_count 3 of agent within 1m (3 exports)"
-    assert [e.event_id for e in finding.evidence] == [e.event_id for e in exports(0, 10, 20)]
-    assert [e.offset for e in finding.evidence] == [0, 1, 2]
-    assert finding.values == {"value": 3.0, "matches": 3, "group": "agent"}
-    assert finding.thresholds == {"timespan": "1m", "gte": 3.0}
-    assert finding.target == "table=t20"
-
-
 def test_a_rule_that_looks_for_something_else_begins_anew_and_another_status_does_not() -> None:
     before = policy(rule(type="value_count", condition={"gte": 3, "field": "target"}))
     state = run(before, exports(0, 1))[-1].state

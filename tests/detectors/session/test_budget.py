@@ -5,8 +5,7 @@ import pytest
 
 from haltline.detectors.session.budget import Budget
 from haltline.schemas.events import ActionEvent, Kind, Outcome
-from haltline.schemas.findings import Evidence, Finding, Severity
-from tests.builders import call, cases, each, event, findings, fires_at, nearness, when
+from tests.builders import call, cases, each, event, findings, fires_at, when
 
 
 def used(second: float, **usage: float) -> ActionEvent:
@@ -53,20 +52,6 @@ def test_a_proposed_call_counts_once_and_a_limit_is_more_than_nothing() -> None:
     assert when(Budget(limits={"calls": 2}), each((1, 2, 3), call)) == "2l 3c"
     with pytest.raises(ValueError, match="greater than 0"):
         Budget(limits={"calls": 0})
-
-
-def test_the_finding_says_what_was_used_and_how_close_it_is() -> None:
-    ((_, finding),) = findings(Budget(limits={"cost_usd": 2.0}), [used(0, cost_usd=2.5)])
-    assert finding == Finding(
-        detector="budget",
-        code="budget_exceeded",
-        severity=Severity.CRITICAL,
-        reason="2.5 of 2 cost_usd used, 125%",
-        evidence=(Evidence(event_id="s1@0 look_up", topic="haltline.actions", partition=0, offset=0),),
-        values={"resource": "cost_usd", "used": 2.5, "share": 1.25},
-        thresholds={"limit": 2.0, "warn_at": 0.8},
-    )
-    assert nearness(Budget(limits={"cost_usd": 4, "calls": 100}), [used(0, cost_usd=1)]) == [0, 0.25]
 
 
 def turn(second: float, **usage: float) -> ActionEvent:

@@ -1,7 +1,6 @@
 from haltline.detectors.session.environment_gone import EnvironmentGone, gone
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.findings import Severity
-from tests.builders import bash, call, cases, each, event, findings, nearness, severities
+from tests.builders import bash, call, cases, each, event, severities
 
 DETECTOR = EnvironmentGone()
 GONE = (
@@ -95,15 +94,3 @@ def test_an_environment_that_is_gone_is_told_from_a_connection_that_fails_and_fr
     assert [text for text in GONE if not gone(text)[0] or gone(text)[1]] == []
     assert [text for text in FAILED_CONNECTIONS if not gone(text)[1]] == []
     assert [text for text in OTHERS if gone(text) != ("", False)] == []
-
-
-def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    ((_, finding),) = findings(DETECTOR, failures(3))
-    assert (finding.code, finding.severity, finding.confidence) == ("environment_gone", Severity.MEDIUM, 0.5)
-    assert finding.reason == (
-        "3 steps in 10s failed because the environment is gone, none succeeded: "
-        "'no such container', 'read-only file system', 'brokenpipe'"
-    )
-    assert [e.event_id for e in finding.evidence] == [e.event_id for e in failures(3)]
-    assert finding.values == {"failures": 3, "counted": 3, "sure": 2, "other_failures": 0}
-    assert nearness(DETECTOR, [*failures(3), event(60, "read_file")]) == [0, 0.33, 0.67, 1, 0]

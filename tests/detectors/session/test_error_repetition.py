@@ -2,7 +2,6 @@ import pytest
 
 from haltline.detectors.session.error_repetition import ErrorRepetition
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Finding, Severity
 from tests.builders import (
     Events,
     bash,
@@ -10,10 +9,8 @@ from tests.builders import (
     cases,
     each,
     event,
-    evidence,
     findings,
     in_turn,
-    nearness,
     severities,
 )
 
@@ -200,21 +197,6 @@ def again(second: float, command: str = "make-it") -> ActionEvent:
 def test_the_same_call_fails_in_other_words(events: Events, found: str) -> None:
     only = ErrorRepetition(medium=99, high=99, critical=99)
     assert severities(only, events) == found
-
-
-def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    ((_, finding),) = findings(DETECTOR, errors(0, 5, 10))
-    assert finding == Finding(
-        detector="error_repetition",
-        code="repetitive_errors",
-        severity=Severity.MEDIUM,
-        confidence=0.5,
-        reason="3 times the error 'cat: <name>: no such file or directory' in 10s",
-        evidence=evidence(errors(0, 5, 10)),
-        values={"repetition_count": 3, "counted": 3.0, "repeated_error": "cat: <name>: no such file or directory"},
-        thresholds={"medium": 3, "high": 4, "critical": 6, "window": 12, "window_s": 60.0, "last_actions": 20},
-    )
-    assert nearness(DETECTOR, errors(0, 5, 10)) == [0, 0.33, 0.67, 1]
 
 
 def broken_off(second: float, text: str, outcome: Outcome = Outcome.TIMEOUT) -> ActionEvent:

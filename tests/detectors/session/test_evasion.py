@@ -3,8 +3,7 @@ from typing import Any
 from haltline.detectors.session.evasion import Evasion
 from haltline.schemas.control import Batch
 from haltline.schemas.events import ActionEvent, Outcome
-from haltline.schemas.findings import Severity
-from tests.builders import at, bash, call, cases, each, event, evidence, findings, fires_at, nearness, severities
+from tests.builders import at, bash, call, cases, each, event, fires_at, severities
 
 DETECTOR = Evasion()
 TABLE = "table=fact_sales"
@@ -79,15 +78,3 @@ def test_proposed_calls_are_found_before_they_are_executed_and_own_things_and_a_
     assert severities(DETECTOR, [*on_own, event(10, "purge_file", own)]) == ""
     batch = Batch(actions="drop_*", targets=[TABLE], max_deletes=10, expires=at(3600))
     assert severities(DETECTOR, [refused(0), event(5, "drop_table", TABLE)], batch=batch) == ""
-
-
-def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    events = [refused(0), refused(5, "drop_table"), refused(10, "purge_table")]
-    _, (_, finding) = findings(DETECTOR, events)
-    assert (finding.code, finding.severity, finding.target) == ("evasion", Severity.HIGH, TABLE)
-    assert finding.reason == (
-        "'delete_table' of table=fact_sales was refused, now 'purge_table' is tried: 2 other attempts on it"
-    )
-    assert finding.evidence == evidence(events)
-    assert finding.values == {"tries": 2, "ways": 3}
-    assert nearness(DETECTOR, [*events, refused(15, "wipe_table")]) == [0, 0, 0.33, 0.67, 1]

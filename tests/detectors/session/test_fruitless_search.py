@@ -7,8 +7,7 @@ from haltline.detectors.features.error_normalization import ANSI
 from haltline.detectors.session import fruitless_search
 from haltline.detectors.session.fruitless_search import FruitlessSearch
 from haltline.schemas.events import ActionEvent, Novelty
-from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, in_turn, severities
+from tests.builders import Events, bash, call, cases, each, event, fires_at, in_turn, severities
 
 DETECTOR = FruitlessSearch()
 
@@ -115,15 +114,6 @@ WORDS = ("how", "why", "fix", "solve", "what", "when", "error", "help")
 )
 def test_different_calls_with_the_same_long_answer(events: Events, found: str) -> None:
     assert severities(DETECTOR, events) == found
-
-
-def test_the_finding_says_what_was_seen() -> None:
-    ((_, finding),) = findings(DETECTOR, [search(10 * s) for s in range(10)])
-    assert (finding.code, finding.severity) == ("fruitless_search", Severity.MEDIUM)
-    assert finding.values == {"looks": 10}
-    assert finding.thresholds == {"medium": 10, "high": 16, "critical": 30}
-    assert [e.event_id for e in finding.evidence] == [f"s1@{10 * s} search_code" for s in range(10)]
-    assert finding.reason.startswith("10 lookups in a row found nothing, the last 10 in 90s, such as search_code")
 
 
 def grep_anew(second: float) -> ActionEvent:

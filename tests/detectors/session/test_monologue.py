@@ -4,8 +4,7 @@ import pytest
 
 from haltline.detectors.session.monologue import Monologue
 from haltline.schemas.events import ActionEvent, Kind, Task, Usage
-from haltline.schemas.findings import Severity
-from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, nearness, severities
+from tests.builders import Events, bash, call, cases, each, event, findings, fires_at, severities
 
 DETECTOR = Monologue()
 TEXT = "I will now look at the configuration of the warehouse. Let me continue."
@@ -183,16 +182,6 @@ def test_chanting_gets_worse_with_each_message_and_ends() -> None:
     assert severities(DETECTOR, [turn(0, PASSAGE * 60)]) == "h"
     between = [turn(s, other_words(s)) for s in range(1, 10)]
     assert severities(DETECTOR, [turn(0, PASSAGE * 12), *between, turn(11, f"x{PASSAGE}" * 12)]) == "mm"
-
-
-def test_the_finding_names_its_evidence_and_how_close_it_is() -> None:
-    ((_, finding),) = findings(DETECTOR, [turn(0), turn(1, other_words(3)), turn(2), turn(3)])
-    assert (finding.code, finding.severity, finding.confidence) == ("monologue", Severity.MEDIUM, 0.3)
-    assert finding.reason == "3 similar messages in 3s with no action in between"
-    assert [e.event_id for e in finding.evidence] == ["turn 0", "turn 2", "turn 3"]
-    assert finding.values == {"messages": 3, "counted": 3}
-    assert finding.thresholds == {"medium": 3, "high": 4, "critical": 10, "likeness": 0.8, "pause_s": 120}
-    assert nearness(DETECTOR, each(3, turn)) == [0, 0, 0.67, 1]
 
 
 ACTS = (

@@ -3,7 +3,7 @@ from itertools import chain
 
 from haltline.detectors.session.scope_creep import ScopeCreep
 from haltline.schemas.events import ActionEvent, Kind
-from tests.builders import Watched, bash, cases, each, event, findings, fires_at, nearness, when
+from tests.builders import Watched, bash, cases, each, event, findings, fires_at, when
 
 DETECTOR = ScopeCreep()
 
@@ -90,16 +90,6 @@ def test_paths_of_the_settings() -> None:
     detector = ScopeCreep(expected_paths=("src/**",), critical_paths=("**/prod.tfvars",))
     events = [read(1, "infra/prod.tfvars"), *reads("o", 3, 2)]
     assert fires_at(detector, events) == [(1, "critical_path", "critical"), (4, "scope_creep", "high")]
-
-
-def test_the_finding_says_which_paths_and_how_close_it_is() -> None:
-    events = [started("src/**"), read(1, "src/a.py"), read(2, "src/b.py"), read(3, "x/c.py"), read(4, "x/d.py")]
-    ((_, finding),) = findings(DETECTOR, events)
-    assert finding.confidence == 0.5
-    assert finding.reason == "2 of 4 paths are outside of the task's scope, the last ones: x/c.py, x/d.py"
-    assert finding.values == {"outside": 2, "paths": 4, "ratio": 0.5}
-    assert [e.event_id for e in finding.evidence] == ["s1@3 read_file path=x/c.py", "s1@4 read_file path=x/d.py"]
-    assert nearness(DETECTOR, [started("src/**"), *inside(1, 10), read(10, "o.py")])[-1] == 0.33
 
 
 def test_only_so_many_paths_are_remembered() -> None:

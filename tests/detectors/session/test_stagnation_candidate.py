@@ -4,12 +4,8 @@ from haltline.detectors import build
 from haltline.detectors.features.additive_model import Model
 from haltline.detectors.session.stagnation import SHIPPED, Stagnation
 from haltline.detectors.session.stagnation_candidate import StagnationCandidate
-from haltline.interventions.levels.default_levels import default_mode
-from haltline.schemas.decisions import Level, Mode
 from haltline.schemas.events import ActionEvent
-from haltline.schemas.policy import Policy, Rule
-from haltline.streams.engine.core import Core
-from haltline.streams.replay.backtest import Recorded, backtest
+from haltline.schemas.policy import Rule
 from tests.builders import Watched, call, cases
 
 LEARNED = replace(SHIPPED, name="learned", version=2)
@@ -23,11 +19,6 @@ def repeats(count: int) -> list[ActionEvent]:
         for n in range(count)
         for one in call(n, "query", "table=t", args={"sql": "SELECT 1"}, output_head="0 rows", output_bytes=6)
     ]
-
-
-def shadowed(**rule: object) -> Policy:
-    others = {name: {"enabled": False} for name in ("repetition", "cycle", "polling")}
-    return Policy.model_validate({"rules": {**others, "stagnation_candidate": rule}})
 
 
 @cases(
@@ -56,13 +47,3 @@ def test_it_finds_what_stagnation_would_with_its_model(model: Model) -> None:
         else:
             assert finding.detector == "stagnation_candidate"
             assert finding.model_copy(update={"detector": "stagnation"}) == beside
-
-
-def test_in_shadow_it_says_what_it_would_have_done_and_does_nothing() -> None:
-    assert default_mode("stagnation_candidate") is Mode.SHADOW
-    policy = shadowed(settings={"model": STRICTER})
-    policy.rules["stagnation"] = Rule(enabled=False)
-    result = backtest(Core(policy), Recorded("s1", tuple(enumerate(repeats(15)))))
-    assert {found.detector for found in result.findings} == {"stagnation_candidate"}
-    assert (result.level, result.first) == (Level.ALLOW.value, None)
-    assert {decision.level for decision in result.decisions} == {"ALLOW"}

@@ -27,8 +27,6 @@ LABELS = {"loop": "confirmed", "pair": "missed", "tidy": "false_alarm"}
 PRICES = {"prices": [{"action": "delete_asset", "usd": 5}]}
 SHADOWED = {detector.id: {"mode": "shadow"} for detector in ALL if detector.id != "destructive_repeat"}
 KILL_AT_SECOND = {"levels": {"low": "KILL"}}
-SECOND = "loop_suspected, 2 deletes on asset_id={} in 6s"
-COSTS = "{} USD of refused calls prevented; {} USD spent after the stop"
 
 
 def policy(name: str, **rule: Any) -> dict[str, Any]:
@@ -93,23 +91,6 @@ def test_trips_that_appear_and_move_by_session_with_what_both_policies_come_to(h
     }
     changes = {"moves": 1, "appears": 2, "same": 1}
     assert last == {"summary": {"changes": changes, "policy": STRICT, "against": NOW}}
-
-
-def test_people_read_what_changes_and_the_story_of_each_would_be_kill(history: Path, policies: Path) -> None:
-    result = run(history, "--policy", policies / "strict.yaml", "--against", policies / "now.yaml").splitlines()
-    assert result[result.index(next(line for line in result if line.startswith("now: "))) :] == [
-        f"now: 3 of 4 sessions stopped, 0 asked, 0 nudged; precision 67%; recall 100%; {COSTS.format(15, 10)}",
-        f"against: 1 of 4 sessions stopped, 0 asked, 2 nudged; precision 100%; recall 50%; {COSTS.format(5, 4)}",
-        "3 of 4 sessions differ",
-        "trips: 2 appear, 0 vanish, 1 are at another place or level",
-        "  loop: KILL at 4 by destructive_repeat -> KILL at 2 by destructive_repeat (moves)",
-        "  pair: NUDGE -> KILL at 2 by destructive_repeat (appears)",
-        "  tidy: NUDGE -> KILL at 2 by destructive_repeat (appears)",
-        "would be killed: pair (missed)",
-        f"  at 2: KILL by destructive_repeat: {SECOND.format('pair')}",
-        "would be killed: tidy (false_alarm)",
-        f"  at 2: KILL by destructive_repeat: {SECOND.format('tidy')}",
-    ]
 
 
 def test_a_sweep_over_one_threshold(history: Path, policies: Path, tmp_path: Path) -> None:

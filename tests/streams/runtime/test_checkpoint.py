@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, cast
 import pytest
 
 from haltline.streams.kafka.log_record import LogRecord
-from haltline.streams.runtime.changelog import ID_BYTES, OWNER_HEADER, Claim, Owner, PartitionState
+from haltline.streams.runtime.changelog import ID_BYTES, Claim, PartitionState
 from haltline.streams.runtime.checkpoint import Checkpointer
 from haltline.streams.runtime.checkpoint_pace import CheckpointPace
 from haltline.streams.runtime.confirmed_producer import ConfirmedProducer, Receipt
@@ -18,7 +18,6 @@ from haltline.streams.runtime.processor_api import Change, Load, RawRecord
 
 CHANGELOG = "changelog"
 CLAIM = Claim(bytes(ID_BYTES))
-OWNER = (OWNER_HEADER, Owner(0, CLAIM.id).encode())
 
 
 class Sent(NamedTuple):
@@ -73,7 +72,7 @@ class Keeping:
         for record in records:
             assert record.key is not None
             assert record.value is not None
-            self.loaded.append(self.load(record.key))
+            self.load(record.key)
             self.dirty[record.key] = (record.partition, record.value)
             self.outbox.send("out", key=record.key, value=record.value)
 
@@ -87,7 +86,7 @@ class Keeping:
     def changed(self) -> Iterator[Change]:
         dirty, self.dirty = self.dirty, {}
         for key, (partition, value) in dirty.items():
-            yield partition, key, value if value != b"drop" else None
+            yield partition, key, value
 
     def recovered(self, partition: int, states: Mapping[bytes, bytes]) -> None: ...
 
@@ -115,7 +114,6 @@ class Bench:
             part.expect(CLAIM)
             part.apply([LogRecord(CHANGELOG, part.partition, 0, 0, CLAIM.key, None, CLAIM.headers)])
             part.position = 0  # the topic is empty
-        self.commits = 0
         self.broker = Broker()
         self.checkpointer = Checkpointer(
             self._pipeline,
@@ -131,7 +129,7 @@ class Bench:
         return self.pipeline
 
     async def _commit(self) -> None:
-        self.commits += 1
+        """Nobody counts them."""
 
     def slice(self, partition: int) -> PartitionState:
         return self.slices[partition]
@@ -139,11 +137,9 @@ class Bench:
     def owned(self) -> Collection[PartitionState]:
         return self.slices.values()
 
-    def process(
-        self, *values: tuple[bytes, bytes], partition: int = 0, acknowledge: Callable[[], object] = lambda: None
-    ) -> None:
-        records = [LogRecord("events", partition, 0, 0, key, value, ()) for key, value in values]
-        self.checkpointer.process(records, acknowledge)
+    def process(self, *values: tuple[bytes, bytes]) -> None:
+        records = [LogRecord("events", 0, 0, 0, key, value, ()) for key, value in values]
+        self.checkpointer.process(records, lambda: None)
 
 
 def test_a_record_that_is_put_aside_is_acknowledged_when_its_letter_is_on_the_broker() -> None:
@@ -156,43 +152,6 @@ def test_a_record_that_is_put_aside_is_acknowledged_when_its_letter_is_on_the_br
     bench.slices[0].put(b"a", b"kept", 0)
     bench.checkpointer.rehearse(bad)
     assert bench.pipeline.loaded == [b"kept"]
-
-
-def test_a_batch_is_acknowledged_when_what_followed_is_on_the_broker_or_by_the_next() -> None:
-    bench = Bench()
-    seen: list[tuple[int, int, bytes | None]] = []
-
-    def acknowledge() -> None:
-        seen.append((len(bench.broker.of("out")), len(bench.broker.of(CHANGELOG)), bench.slices[0].values.get(b"a")))
-
-    bench.process((b"a", b"1"), (b"b", b"2"), acknowledge=acknowledge)
-    assert seen == []
-    written = asyncio.run(bench.checkpointer.checkpoint())
-    assert seen == [(2, 2, b"1")]
-    assert (written.batches, written.states, written.state_bytes, bench.commits) == (1, 2, 4, 1)
-    assert [list(sent.headers) for sent in bench.broker.of(CHANGELOG)] == [[OWNER], [OWNER]]
-    bench.process((b"b", b"drop"))
-    bench.process((b"a", b"2"), partition=1)
-    assert bench.pipeline.loaded[-2:] == [b"2", None], "what is another partition's is not found"
-    asyncio.run(bench.checkpointer.checkpoint())
-    assert bench.slices[0].values == {b"a": b"1"}
-    assert (b"b", None) in [(sent.key, sent.value) for sent in bench.broker.of(CHANGELOG)]
-    bench = Bench()
-    acknowledged: list[str] = []
-    bench.process((b"a", b"1"), acknowledge=lambda: acknowledged.append("first"))
-
-    async def meanwhile() -> None:
-        running = asyncio.create_task(bench.checkpointer.checkpoint())
-        await asyncio.sleep(0)  # the checkpoint has taken its list, and waits for the broker
-        bench.process((b"a", b"2"), acknowledge=lambda: acknowledged.append("second"))
-        await running
-
-    asyncio.run(meanwhile())
-    assert acknowledged == ["first"]
-    asyncio.run(bench.checkpointer.checkpoint())
-    assert acknowledged == ["first", "second"]
-    assert bench.slices[0].values == {b"a": b"2"}
-    assert bench.pipeline.loaded == [None, b"1"], "a state is loaded as it was given out, also while it is written"
 
 
 def test_a_recovered_state_without_further_records_is_dropped_unless_it_is_to_be_kept_or_changes() -> None:

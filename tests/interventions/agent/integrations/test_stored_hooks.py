@@ -7,9 +7,6 @@ import pytest
 from haltline.interventions.agent.guard import Guard
 from haltline.interventions.agent.integrations.claude_code.stops import Earlier, Stop
 from haltline.interventions.agent.integrations.hooks.stored import MAX_STATES, Stored
-from haltline.interventions.agent.refused import Refused
-from haltline.interventions.agent.transport.local_decider import forget_kill
-from tests.builders import some
 
 KILL = Stop("3 deletes", is_local=True)
 
@@ -44,29 +41,6 @@ def test_an_unreadable_stop_is_none(tmp_path: Path) -> None:
     assert stored.stopped("s1") is None
 
 
-def test_a_guard_goes_on_from_what_another_has_stored() -> None:
-    first = Guard(session_id="goes-on", agent_id="a", mode="local")
-    assert first.stored() is None
-    first.prompt("Delete it")
-    for _ in range(2):
-        delete(first)
-    second = Guard(session_id="goes-on", agent_id="a", mode="local")
-    second.go_on(some(first.stored()))
-    assert second.stopped is None
-    with pytest.raises(Refused, match="haltline stopped this session"):
-        delete(second)
-    forget_kill("goes-on")  # what this process and its user's folder know
-    third = Guard(session_id="goes-on", agent_id="a", mode="local")
-    third.start()
-    assert third.stopped is None
-    fourth = Guard(session_id="goes-on", agent_id="a", mode="local")
-    fourth.go_on(some(second.stored()))
-    fourth.start()
-    assert some(fourth.stopped).code == "session_killed_loop_guard"
+def test_what_is_no_state_is_refused() -> None:
     with pytest.raises(ValueError, match="expected a state"):
-        third.go_on(b"1\nno state")
-
-
-def delete(guard: Guard) -> None:
-    with guard.action("delete_asset", targets=["asset_id=a"]) as action:
-        action.result("still there")
+        Guard(session_id="goes-on", agent_id="a", mode="local").go_on(b"1\nno state")

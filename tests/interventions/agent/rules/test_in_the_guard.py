@@ -105,15 +105,6 @@ def test_of_two_at_the_same_time_one_is_made() -> None:
     assert asyncio.run(both()) == ("a", "a")
 
 
-def test_a_throttled_session_keeps_within_the_limits() -> None:
-    limits = {"max_file_operations": 2.0, "batch_size": 4.0}
-    guard = ScriptedGuard(lambda event: decision(Level.THROTTLE, event, limits=limits))
-    assert guard.limits == {}
-    writes = [attempt(guard, "write_file", effect="write") for _ in range(3)]
-    assert (writes, attempt(guard, "read_file")) == (["executed", "executed", "throttled"], "executed")
-    assert guard.limits == limits
-
-
 def nested(depth: int) -> object:
     value: object = []
     for _ in range(depth):
