@@ -18,7 +18,7 @@ from typing import Any
 
 from benchmarks import command
 from haltline.interventions.agent import Guard
-from haltline.interventions.agent.frame.session import Allowed, CallSession, FrameworkSession
+from haltline.interventions.agent.frame.session import Allowed, FrameworkSession
 from haltline.interventions.agent.service.client import Connection, ServiceSession
 
 _OWN = {"HALTLINE_MODE": "local", "HALTLINE_AGENT_ID": "bench"}
@@ -65,7 +65,7 @@ def measure(calls: int) -> dict[str, tuple[float, float, float]]:
     return {name: _summary(times) for name, times in took.items()}
 
 
-def _call(way: CallSession, number: int) -> tuple[float, float]:
+def _call(way: FrameworkSession | ServiceSession | _OverHttp, number: int) -> tuple[float, float]:
     began = time.perf_counter()
     verdict = way.before(f"c{number}", "read_file", {"path": f"src/m{number}.py"})
     asked = time.perf_counter()

@@ -159,7 +159,7 @@ class Watch:
             failed = _text(output.content) if output.is_error else None
             session.after(output.call_id, output.content, error=failed)
         elif isinstance(output, Turn):
-            session.turn(*output)
+            session.turn(output.usage, output.text)
 
     def _session(self, whose: str | None) -> ServiceSession:
         if whose not in self._sessions:

@@ -299,17 +299,17 @@ class Sessions:
             lacks = for_answer
         else:
             for turn in await transcript.wait(for_answer=for_answer):
-                session.turn(*turn)
+                session.turn(turn.usage, turn.text)
             lacks = transcript.lacks_turn(for_answer=for_answer)
             if (rest := transcript.end()) is not None:
-                session.turn(*rest)
+                session.turn(rest.usage, rest.text)
         if lacks:
             session.turn()
 
     async def _tell_turns(self, hook: Mapping[str, Any], session: FrameworkSession) -> None:
         if (transcript := self._transcript(hook)) is not None:
             for turn in await transcript.read():
-                session.turn(*turn)
+                session.turn(turn.usage, turn.text)
             transcript.is_expected = True
 
     def _transcript(self, hook: Mapping[str, Any]) -> Transcript | None:
