@@ -25,7 +25,6 @@ class Sent(NamedTuple):
     partition: int | None
     key: bytes
     value: bytes | None
-    headers: Sequence[tuple[str, bytes]]
 
 
 class Broker:
@@ -37,7 +36,7 @@ class Broker:
         self._ends: Counter[tuple[str, int | None]] = Counter()
 
     def send(self, topic: str, *, on_offset: Callable[[int], None] = lambda _: None, **record: Any) -> None:
-        sent = Sent(topic, record.get("partition"), record["key"], record["value"], record.get("headers", ()))
+        sent = Sent(topic, record.get("partition"), record["key"], record["value"])
         self._on_its_way.append((sent, on_offset))
 
     def poll(self) -> None: ...

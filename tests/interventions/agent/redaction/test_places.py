@@ -82,7 +82,6 @@ ADDRESSES = {
     "Chainstack": ("https://ethereum-mainnet.core.chainstack.com/{}", HEX),
     "a key in a query": ("https://maps.example.org/api?center=1&key={}", "AB" + cut(MIXED, 30)),
     "a session in a query": ("https://example.org/?access_token={}", TOKEN),
-    "a feed": ("https://example.org/feed?private_token={}", TOKEN),
 }
 
 DOCUMENTS = {
@@ -123,7 +122,6 @@ DOCUMENTS = {
     "an input of a page": ('<input type="password" name="p" value="{}">', PASS),
     "an input the other way round": ('<input value="{}" name="api_key">', TOKEN),
     "Docker's configuration": ('{"auths": {"r.io": {"auth": "{}"}}}', "Ym9iOmh1bnRlcjJYcQ=="),
-    "SQL's assignment": ("UPDATE users SET password = '{}' WHERE id = 1", PASS),
 }
 
 CODE = {
@@ -158,20 +156,16 @@ SHELLS = {
     "fish": ("set -x API_KEY {}", PASS),
     "csh": ("setenv DB_PASSWORD {}", PASS),
     "PowerShell": ("$env:DB_PASSWORD = '{}'", PASS),
-    "PowerShell's variable": ('$password = "{}"', PASS),
     "PowerShell's item": ("Set-Item -Path Env:DB_PASSWORD -Value '{}'", PASS),
     "PowerShell's conversion": ("ConvertTo-SecureString '{}' -AsPlainText -Force", PASS),
     "cmd": ("set DB_PASSWORD={}", PASS),
     "bash's declare": ("declare -x DB_PASSWORD={}", PASS),
     "a default of a parameter": ("PGPASSWORD=${PGPASSWORD:-{}}", PASS),
-    "printf to npm": ("printf '%s\\n' {} | npm login", PASS),
     "printf of several to npm": ("printf 'bob\\n{}\\nbob@x.org\\n' | npm login", PASS),
     "echo to npm": ("echo -e 'bob\\n{}\\nb@x.org' | npm adduser", PASS),
     "a here-document to kubectl": ("kubectl create secret generic db --from-file=pw=/dev/stdin <<< '{}'", PASS),
     "echo to docker's secret": ("echo {} | docker secret create db -", PASS),
-    "echo to gcloud's secret": ("printf '{}' | gcloud secrets create db --data-file=-", PASS),
     "echo to gcloud's version": ("echo -n {} | gcloud secrets versions add db --data-file=-", PASS),
-    "echo to wrangler": ("echo {} | wrangler secret put DB_PASSWORD", PASS),
     "echo to vercel": ("echo {} | vercel env add DB_PASSWORD production", PASS),
     "echo to fly": ("echo DB_PASSWORD={} | fly secrets import", PASS),
     "echo to vault": ("echo -n {} | vault kv put secret/db pw=-", PASS),
