@@ -44,6 +44,11 @@ CALLS = [spawned(n, "root", "part") for n in range(3)]
             [born(1, "a", "root"), born(2, "b", "a")],
             ["b@2 started: budget_reached high"],
         ),
+        "of depth and number at once, the first is reached for good": (
+            {"depth": 1, "agents_at_once": 2},
+            [born(1, "a", "root"), born(2, "b", "root"), ended(3, "a"), ended(4, "b")],
+            ["a@1 started: budget_reached high", "b@2 started: budget_reached high", "a@3 ended: budget_reached high"],
+        ),
         "tokens of all sessions": (
             {"limits": {"tokens": 100}},
             [spent(1, "a", 85), spent(2, "root", 15), spent(3, "b", 1)],
