@@ -142,7 +142,7 @@ class TreeBudgetState(SharedBudgetState, TreeState):
     reached: list[str] = field(default_factory=list)
     """The resources of which nothing is left."""
     eased: bool = False
-    """By the last signal only the depth is left of them, which is reached for good, but for the deepest sessions only."""
+    """By the last signal only the depth is left of them, which is reached for good, but for the deepest only."""
 
 
 @settings
