@@ -175,7 +175,9 @@ def dry_run(
             call = order.call()
         except BadValue as bad:
             fail(f"{file}: actuators.{order.name}: {bad}", Exit.USAGE)
-        secret = {"authorization": "Bearer ***"} if order.actuator.token_file is not None else {}
+        secret = {"authorization": "***"} if "authorization" in call.headers else {}
+        if order.actuator.token_file is not None:
+            secret = {"authorization": "Bearer ***"}
         signed = {"webhook-signature": "***"} if order.actuator.secret_file is not None else {}
         calls.append(
             {

@@ -141,6 +141,8 @@ class TreeBudgetState(SharedBudgetState, TreeState):
     """The sessions that have not ended, with those above."""
     reached: list[str] = field(default_factory=list)
     """The resources of which nothing is left."""
+    eased: bool = False
+    """By the last signal only the depth is left of them, which is reached for good, but for the deepest only."""
 
 
 @settings
@@ -192,13 +194,14 @@ class TreeBudget(SharedBudget[TreeBudgetState]):
                 del known[next(iter(known))]
         left, before = self._left(state), state.reached
         state.reached = [name for name, (amount, _) in left.items() if amount <= 0]
-        if not set(state.reached).issubset(before):
+        state.eased = state.reached == ["depth"] and bool(before) and before != ["depth"]
+        if state.eased or not set(state.reached).issubset(before):
             found = worst_of((found, self._reached(state, signal, left)))
         return None if found is None else found.model_copy(update={"session_id": root_of(signal.id)})
 
     def is_over(self, state: TreeBudgetState) -> bool:
-        """Return whether something of each resource is left again."""
-        return not state.reached
+        """Return whether something of each resource is left again, or of all but the depth."""
+        return not state.reached or state.eased
 
     def _left(self, state: TreeBudgetState) -> dict[str, tuple[float, float]]:
         """Return what is left of each limit, and the limit."""

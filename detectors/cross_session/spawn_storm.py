@@ -85,6 +85,11 @@ class SpawnStormState(TreeState):
     told: dict[str, int] = field(default_factory=dict)
     """The count of the last finding of each code."""
 
+    def forget(self) -> None:
+        """Begin anew, as a person knows of it and lets the tree go on; its sessions keep their depths."""
+        self.started, self.called, self.died, self.tasks = [], [], [], {}
+        self.same_words, self.near_limit, self.told = 0, 0, {}
+
 
 @settings
 class SpawnStorm(CrossSessionPattern[SpawnStormState]):
@@ -123,9 +128,8 @@ class SpawnStorm(CrossSessionPattern[SpawnStormState]):
         """Add what has happened to the tree, and check it."""
         last = remembered(signal, signal.parent_session_id or signal.session_id)
         match signal.kind:
-            case SignalKind.PROMPTED:  # its user knows of it, and goes on
-                state.started, state.called, state.died, state.tasks = [], [], [], {}
-                state.same_words, state.near_limit, state.told = 0, 0, {}
+            case SignalKind.PROMPTED:
+                state.forget()
                 return None
             case SignalKind.STARTED:
                 if signal.parent_session_id is None or signal.session_id in state.parents:

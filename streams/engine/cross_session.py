@@ -12,6 +12,7 @@ from typing import Any
 from haltline.detectors import build_across
 from haltline.detectors.cross_session.base import CrossSessionPattern
 from haltline.detectors.cross_session.fleet_spike import COUNT
+from haltline.detectors.cross_session.spawn_storm import SpawnStorm
 from haltline.detectors.framework.base import Pattern
 from haltline.interventions.control import incidents, scope_commands
 from haltline.interventions.decide.activity_after_kill import finding_after_kill
@@ -29,7 +30,7 @@ from haltline.schemas.policy import Policy, Rule
 from haltline.schemas.signals import FLEET_ID, Signal, SignalKind, SignalScope
 from haltline.streams.engine.effective_rules import EffectiveRules
 from haltline.streams.engine.log_position import Failure, LogPosition, is_first, is_new
-from haltline.streams.engine.memories import opened
+from haltline.streams.engine.memories import looked_at, opened
 from haltline.streams.engine.session_state import Memory
 from haltline.streams.engine.signals import Signaller
 
@@ -196,6 +197,8 @@ class CrossSessionCore:
         if command.kind is CommandKind.RESET and effects.released:
             # Reset, except for the offsets already applied.
             state.detectors, state.standing = {}, ScopeStatus()
+        elif effects.released and (storm := looked_at(state.detectors, SpawnStorm.id)) is not None:
+            storm.forget()  # else what it has counted would refuse the next agent again
         return state, effects
 
     @staticmethod

@@ -62,7 +62,7 @@ def needs_person(kept: Kept, now_ms: int) -> NeedsPerson:
     """Return what needs a person."""
     of_sessions = kept.rows("control", ("scope", "=", ScopeKind.SESSION.value), order=("since_ms", "key"))
     snoozed = kept.rows("incidents", OPEN, ("snoozed_ms", ">", now_ms))
-    silent = {row["session_id"] for row in snoozed}
+    silent = {row["session_id"] for row in snoozed if row["scope"] == ScopeKind.SESSION.value}
     held = [row["id"] for row in of_sessions if row["state"] == ControlState.FROZEN.value and row["id"] not in silent]
     killed = {
         row["id"]: row["since_ms"]
@@ -72,7 +72,8 @@ def needs_person(kept: Kept, now_ms: int) -> NeedsPerson:
         and orjson.loads(row["body"]).get("by", _OURS) == _OURS
     }
     for row in kept.rows("records", ("session_id", "in", list(killed)), ("topic", "=", "commands")):
-        if row["time_ms"] >= killed.get(row["session_id"], row["time_ms"] + 1):
+        by = orjson.loads(row["body"]).get("by")  # haltline's own is the kill itself, of a rule across sessions
+        if by != _OURS and row["time_ms"] >= killed.get(row["session_id"], row["time_ms"] + 1):
             del killed[row["session_id"]]
     of_snoozed = {row["request_id"] for row in snoozed}
     requests = kept.rows("approvals", *waiting(now_ms), order=URGENT_FIRST)

@@ -125,8 +125,9 @@ def example_kill(session_id: str, agent: str, cause: str, at_ms: int) -> Control
 
 def _resources_of(resources: Resources, agent: str) -> dict[str, str] | None:
     """Return the entry of an agent; None: it has none."""
-    found = resources.get(agent)
-    return found or next((entry for glob, entry in resources.items() if fnmatchcase(agent, glob)), None)
+    if agent in resources:  # also an empty entry: nothing is called for this agent
+        return resources[agent]
+    return next((entry for glob, entry in resources.items() if fnmatchcase(agent, glob)), None)
 
 
 def _values(resources: dict[str, str] | None, of_kill: dict[str, str]) -> dict[str, str]:

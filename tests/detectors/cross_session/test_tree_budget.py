@@ -23,12 +23,8 @@ CALLS = [spawned(n, "root", "part") for n in range(3)]
     {
         "no limit": ({}, [*CALLS, spent(4, "root", 1e9)], []),
         "three agents, by their calls": ({"agents": 3}, CALLS, ["root@2 spawned: budget_reached high"]),
-        "a call that was refused starts none": (
-            {"agents": 2},
-            [CALLS[0], returned(0.5, "root", 0, refused=1), CALLS[1]],
-            [],
-        ),
-        "an agent whose call and session are known is one": ({"agents": 2}, [CALLS[0], born(1, "a", "root")], []),
+        "a refused call starts none": ({"agents": 2}, [CALLS[0], returned(0.5, "root", 0, refused=1), CALLS[1]], []),
+        "of one agent, call and session": ({"agents": 2}, [CALLS[0], born(1, "a", "root")], []),
         "two at once, and one that has ended": (
             {"agents_at_once": 2},
             [CALLS[0], returned(0.5, "root", 0), CALLS[1], CALLS[2], returned(3, "root", 1), spawned(4, "root", "p")],
@@ -43,6 +39,11 @@ CALLS = [spawned(n, "root", "part") for n in range(3)]
             {"depth": 2},
             [born(1, "a", "root"), born(2, "b", "a")],
             ["b@2 started: budget_reached high"],
+        ),
+        "only the depth is reached for good": (
+            {"depth": 1, "agents_at_once": 2},
+            [born(1, "a", "root"), born(2, "b", "root"), ended(3, "a"), ended(4, "b")],
+            ["a@1 started: budget_reached high", "b@2 started: budget_reached high", "a@3 ended: budget_reached high"],
         ),
         "tokens of all sessions": (
             {"limits": {"tokens": 100}},

@@ -186,7 +186,8 @@ def test_a_document_is_checked_and_a_dry_run_prints_what_would_be_called(system:
             load_config(system.file)
         assert problem in str(refused.value)
     token = {"url": "https://h/{job}", "body": {"s": "{session}"}, "method": "DELETE", "token_file": "token"}
-    write(system, {"job": token, "cron": {**token, "disarm": True}})
+    resources = {"cleaner": {"job": "nightly"}, "*": {"job": "any"}, "nobody": {}}
+    write(system, {"job": token, "cron": {**token, "disarm": True}}, resources)
     run = partial(haltline, "notify", "dry-run", "s 1", "--config", system.file)
     printed = orjson.loads(run("--agent", "cleaner", "--json").stdout)
     assert [(one["actuator"], one["method"], one["url"], one["body"]) for one in printed] == [

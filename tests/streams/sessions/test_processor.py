@@ -26,6 +26,7 @@ from haltline.streams.sessions.state_cache import SCOPE_KEY
 from haltline.streams.sessions.state_codec import CorruptState, UnreadableState, due_of
 from haltline.streams.sessions.timers import TimerQueue
 from tests.builders import T0_MS, bash, cases, event, some
+from tests.detectors.cross_session.test_spawn_storm import spawned
 from tests.streams.sessions.bench import (
     DAY_S,
     ELSEWHERE,
@@ -105,6 +106,17 @@ def test_a_tree_with_as_many_agents_as_it_may_run_starts_no_more_until_one_is_ov
     assert ControlRecord.model_validate_json(entries[0][1] or b"").code == "no_agents_tree_budget"
     assert entries[1][1] is None
     assert [(one.level, one.code) for one in bench.decisions] == [(Level.BLOCK, "no_agents_tree_budget")]
+
+
+def test_a_tree_that_an_operator_lifts_begins_anew() -> None:
+    core, state = (
+        Core(Policy(rules={"spawn_storm": Rule(settings={"max_started": 2})})),
+        ScopeState("target", "tree=s1"),
+    )
+    found = [core.on_signal(state, spawned(second, SESSION, f"part {second}")) for second in range(4)]
+    assert [control.code for one in found for control in one.controls] == ["no_agents_spawn_storm"]
+    core.on_scope_command(state, operator(CommandKind.LIFT, ScopeKind.TARGET, "tree=s1"))
+    assert not core.on_signal(state, spawned(5, SESSION, "another part")).controls
 
 
 def test_sessions_beyond_the_bound_stay_as_bytes_and_a_policy_that_is_refused_is_kept() -> None:
