@@ -32,7 +32,7 @@ async def main() -> None:
             result = await client.call_tool("delete_asset", {"asset_id": "fact_sales"})
             text = result.content[0].text
             if result.is_error:
-                print(f"stopped: {text.split(':')[0]}")
+                print(f"stopped: {text}")
                 break
             print(text)
 

@@ -134,7 +134,7 @@ def test_the_base_alone_guards_an_agent_scans_its_histories_and_names_what_a_wor
     )
     assert run(programs / "python", "-c", script, cwd=tmp_path) == "9.8.7\n"
     history = stuck().write(tmp_path / "a.jsonl")
-    assert "1 of them went wrong" in run(programs / "haltline", "scan", history, env=EVERYDAY | {"HOME": str(tmp_path)})
+    assert "1 went wrong" in run(programs / "haltline", "scan", history, env=EVERYDAY | {"HOME": str(tmp_path)})
     done = ended(programs / "haltline", "worker")
     needs = r"haltline: worker needs (cryptography|faust), .*: pip install 'haltline\[processor\]'\n"
     assert (done.returncode, bool(re.fullmatch(needs, done.stderr))) == (2, True), done.stderr

@@ -75,7 +75,7 @@ Change = tuple[Path, bytes | None, bytes | None]
 """A file, its present content and its new one; None: no file."""
 
 
-_OPTIONS = re.compile(rb".*(?:hook_client\.py|haltline hook)(.*)")
+_COMMAND = re.compile(rb"hook_client\.py|haltline hook")
 _BETWEEN = re.compile(rb"[\s\"',;\]]+")
 
 
@@ -303,8 +303,8 @@ def _is_weaker(changes: Sequence[Change]) -> bool:
     """Return whether the hook is taken out, or gets other options. If it moves, its new file takes the old one's."""
 
     def options_in(texts: Iterable[bytes | None]) -> set[bytes]:
-        found = (one for text in texts for one in _OPTIONS.findall(own_part(text or b"")))
-        return {b" ".join(filter(None, _BETWEEN.split(one))) for one in found}
+        lines = (_COMMAND.split(line) for text in texts for line in own_part(text or b"").splitlines())
+        return {b" ".join(filter(None, _BETWEEN.split(line[-1]))) for line in lines if len(line) > 1}
 
     had, has = options_in(change[1] for change in changes), options_in(change[2] for change in changes)
     return bool(had) and had != has

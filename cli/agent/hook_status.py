@@ -11,11 +11,10 @@ from haltline.cli.agent.hook_settings import AGENTS
 from haltline.interventions.agent.integrations.hooks.installed import PROGRAM, Installed
 from haltline.interventions.agent.integrations.hooks.stored import Stored
 from haltline.interventions.agent.user_files import open_file
-from haltline.schemas import expressions as re
 
 _MOST = 50
 _MAX_BYTES = 1 << 20
-_CLIENT = re.compile(r"'(/[^']+/hook_client\.py)'|(/[^\s']+/hook_client\.py)")
+_CLIENT = "/hook_client.py"
 
 
 class Hook(NamedTuple):
@@ -75,8 +74,8 @@ def _text_of(file: Path) -> str:
 
 def _missing(text: str) -> str:
     """The remark on a hook whose program is not there; empty: it is there."""
-    named = (quoted or plain for quoted, plain in _CLIENT.findall(text))
-    gone = [one for one in named if not Path(one).exists()]
+    words = (*text.split("'"), *text.split())
+    gone = [one for one in words if one.startswith("/") and one.endswith(_CLIENT) and not Path(one).exists()]
     return f"{gone[0]} is not there, so no call is checked: haltline hook install" if gone else ""
 
 

@@ -12,7 +12,6 @@ import typer
 
 from haltline.cli.common import Exit, fail, option_of
 from haltline.cli.services.intake import Served, serve_http, with_served
-from haltline.interventions.agent.user_files import replace_file
 
 
 @with_served
@@ -88,6 +87,8 @@ def agent(
 
 def _serve_loopback(served: Served, port: int) -> None:
     """Serve HTTP on this machine alone, where there are no Unix sockets, as on Windows; a file has its key."""
+    from haltline.interventions.agent.user_files import replace_file
+
     key = Path.home() / ".haltline" / "agent.key"
     key.parent.mkdir(mode=0o700, exist_ok=True)
     replace_file(key, (secrets.token_urlsafe(32).encode(),))

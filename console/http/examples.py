@@ -11,7 +11,7 @@ JSON: Final = "application/json"
 _MOMENT: Final = "2026-01-01T12:00:00.000Z"
 _EPOCH_MS: Final = 1_767_268_812_000
 _TIMES: Final = frozenset({"first", "last", "since", "time", "timestamp"})
-"""Also every name that ends with `_at` or `_ms`."""
+"""Also every name that ends with `_at`, `_ms` or `_until`."""
 _OF_TYPE: Final[dict[str, Any]] = {"integer": 1, "number": 0.5, "boolean": True, "object": {}}
 
 
@@ -51,7 +51,9 @@ def _made(schema: JsonObject, schemas: dict[str, JsonObject], name: str = "") ->
     if "properties" in schema:
         return {field: _made(of, schemas, field) for field, of in schema["properties"].items()}
     kind = schema.get("type", "string")
-    is_time = name in _TIMES or name.endswith(("_at", "_ms"))
+    is_time = name in _TIMES or name.endswith(("_at", "_ms", "_until"))
+    if schema.get("format") == "duration":
+        return "PT1H"
     if kind == "string":
         return _MOMENT if is_time else name or "text"
     if kind == "array":

@@ -138,7 +138,9 @@ def _with_gemini_settings(home: Home, _: Model) -> None:
     folder = home.folder / ".gemini"
     folder.mkdir(exist_ok=True)
     auth = {"security": {"auth": {"selectedType": "gemini-api-key"}}, "privacy": {"usageStatisticsEnabled": False}}
-    (folder / "settings.json").write_text(json.dumps(auth | {"general": {"enableAutoUpdate": False}}))
+    file = folder / "settings.json"
+    kept = json.loads(file.read_text()) if file.exists() else {}  # the hook
+    file.write_text(json.dumps(kept | auth | {"general": {"enableAutoUpdate": False}}))
     (folder / "trustedFolders.json").write_text(json.dumps({str(home.work): "TRUST_FOLDER"}))
 
 

@@ -90,7 +90,7 @@ def test_a_held_agent_without_a_person_stays_held_whatever_its_next_prompt_says(
     model = CLAUDE_CODE_OF_MAY.model("python3 missing.py", calls=40)
     done = home.run(model, "Run the program")
     assert (json.loads(done.stdout)["terminal_reason"], len(model.turns) < 12) == ("hook_stopped", True)
-    assert "This session is held" in done.stderr
+    assert "haltline holds this session since" in done.stderr
     home.end_service()
     model = CLAUDE_CODE_OF_MAY.model("ls", calls=9)
     home.run(model, "List the files instead", released_by(done))

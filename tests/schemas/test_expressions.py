@@ -41,7 +41,7 @@ class Endless(Exception):
 def modules() -> Iterator[str]:
     """The names of those that can have an expression, by their texts: nothing is imported before a test runs."""
     for file in sorted(ROOT.glob("*/**/*.py")):
-        if USED in file.read_text(encoding="utf-8"):
+        if USED in file.read_text(encoding="utf-8") and file.name != "rows.py":  # of rows: tests/detectors/commands
             yield ".".join(file.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
