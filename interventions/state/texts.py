@@ -5,6 +5,7 @@ every integration. What may come from a tool, a file or a command line is quoted
 """
 
 import json
+import shlex
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -122,7 +123,7 @@ def without_progress(cause: str, since_ms: int, advice: str) -> str:
 
 def alone(text: str, session_id: str) -> str:
     """Return the text where no operator is connected: the user of this machine releases the session."""
-    command = f"haltline hook release {session_id}"
+    command = f"haltline hook release {shlex.quote(session_id)}"
     for operator, user in (
         (OPERATOR, f"Your user releases it: {command}"),
         (USER_OR_OPERATOR, f"Your user releases it with a new prompt, or: {command}"),

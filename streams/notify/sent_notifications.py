@@ -74,6 +74,7 @@ class Owned:
         """Apply the end of a kill: what was not called for it yet is not called."""
         if (kill := self.kills.pop(key, None)) is not None:
             self.held.pop(kill.decision_id, None)
+            self.confirmed.discard(kill.decision_id)
 
     def let_go(self, kill: OrderedKill, message_id: str) -> list[Item]:
         """Apply the end of a call. Returns those that waited for it."""

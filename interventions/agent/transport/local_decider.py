@@ -142,7 +142,8 @@ class LocalDecider(Decider):
             stored, of_agents = stored[_BOTH.size : end], stored[end:]
         try:
             state = decode(stored)
-            self._tree.agents = decode_scope(of_agents) if of_agents else None
+            if of_agents and self._tree.agents is None:  # else those of a session above it in this process are newer
+                self._tree.agents = decode_scope(of_agents)
         except CorruptState as error:
             raise ValueError(str(error)) from None
         self._state = state
