@@ -17,8 +17,10 @@ class Stop(NamedTuple):
 
     def text_for(self, session_id: str) -> str:
         """Return the text with the command that releases the session, if its user may do so."""
-        command = f"haltline hook release {session_id}"
-        return f"{self.text} To let it go on: {command}" if self.is_local and command not in self.text else self.text
+        command = "haltline hook release"
+        if not self.is_local or command in self.text:
+            return self.text
+        return f"{self.text} To let it go on: {command} {session_id}"
 
 
 class Earlier(NamedTuple):
