@@ -29,7 +29,7 @@ from tests.waiting import wait_until
 
 LOOP = ["made", "made", "session_killed_loop_guard"]
 HALTLINE = (sys.executable, "-m", "haltline.cli")
-ANOTHER_USER = """
+ANOTHER_USER = """# connects, and writes what is answered
 import contextlib, os, socket, sys
 client = socket.socket(socket.AF_UNIX)
 os.seteuid(65534)
@@ -38,7 +38,6 @@ with contextlib.suppress(ConnectionError):
     client.sendall(b"{}\\n")
     sys.stdout.buffer.write(client.recv(9))
 """
-"""Connects as another user, and writes what is answered."""
 
 
 @pytest.fixture
