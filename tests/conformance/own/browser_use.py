@@ -107,7 +107,7 @@ def _() -> None:
     assert (ran, found.turns) == (["work b"], 5)
     found = run(ScriptedGuard(), [work("bad")], [work("c")], **limits)
     assert (ran, found.turns) == (["work b", "work bad"], 1)
-    text = "Not this. " + "Because of that. " * 40
+    text = "Not this. " + "Because of that. " * 22
     found = run(ScriptedGuard(lambda event: decision(Level.BLOCK, event, message=text)), [work("a")])
     is_refused("\n".join(found.read), text.strip())
 
