@@ -42,6 +42,7 @@ def main(folder: str, how: str, form: str) -> None:
             if name == "daemon":
                 child.wait()
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    Path(folder, "agent").write_text(str(os.getpid()))
     print("a line that is no JSON", flush=True)
     call(0, "Bash", claude=form == "claude")
     call(1, "Read", claude=form == "claude", subagent="t0")
@@ -55,5 +56,4 @@ def main(folder: str, how: str, form: str) -> None:
 
 
 if __name__ == "__main__":
-    Path(sys.argv[1], "agent").write_text(str(os.getpid()))
     main(*sys.argv[1:])
